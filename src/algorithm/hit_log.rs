@@ -1,0 +1,457 @@
+//! Hit log: the hits of one window in order of time, as runs of (time, count), in few bytes.
+//!
+//! The newest run is open: more hits of its millisecond only raise its count. Older runs are
+//! packed into blocks of at most [`BLOCK_BYTES`], each run as the distance to the one before it
+//! and, where it is not 1, its count: two bytes for a single hit that comes within 8 s of the one
+//! before. Each block knows its first and last time and how many units lie before it. So:
+//!
+//! - adding a hit at the end is O(1); adding one before the end (only possible where calls mix
+//!   resolutions) unpacks one block;
+//! - "how many hits are younger than t" and "when did the n-th oldest hit come" are a binary search
+//!   over the blocks and a walk within one;
+//! - forgetting a prefix is a binary search; the memory of forgotten blocks is given back a few at
+//!   a time ([`FREED_AT_ONCE`]), so that a million hits which expire together stall nobody.
+//!
+//! What a log holds is a function of its runs alone; block borders never show outside.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+/// Most bytes in a block: small enough to unpack within a microsecond, large enough that the
+/// header of a block adds a tenth to its size.
+const BLOCK_BYTES: usize = 512;
+/// Most bytes of one packed run: two numbers of 64 bits, seven bits a byte.
+const RUN_BYTES: usize = 20;
+/// Most blocks given back to the allocator by one change.
+const FREED_AT_ONCE: usize = 64;
+
+/// Hits of one millisecond (or of one multiple of the resolution).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// When, in ms since the epoch; before it only after the server's clock was set back.
+    pub time_ms: i64,
+    /// How many units, at least 1.
+    pub count: u64,
+}
+
+/// The hits of one key. The default is an empty log.
+#[derive(Clone, Debug, Default)]
+pub struct HitLog {
+    /// Packed runs, oldest first. The first `forgotten` blocks only wait to be freed.
+    blocks: VecDeque<Block>,
+    forgotten: usize,
+    /// Where the units before the open run end, on the scale of [`Block::before`].
+    end: u64,
+    /// The newest run, in the log's own time; a count of 0 says that the log is empty.
+    open: Run,
+    /// How much earlier the hits really were than the log's own time says, in ms.
+    moved_back_ms: i64,
+}
+
+/// Runs of a stretch of time, at least one.
+#[derive(Clone, Debug)]
+struct Block {
+    first_ms: i64,
+    last_ms: i64,
+    /// Units before this block since the log began, wrapping: only differences count.
+    before: u64,
+    /// Where the first run that still counts begins in `bytes`; its distance is void, its time is
+    /// `first_ms`.
+    start: usize,
+    bytes: Vec<u8>,
+}
+
+impl Default for Run {
+    fn default() -> Run {
+        Run { time_ms: 0, count: 0 }
+    }
+}
+
+impl HitLog {
+    /// Whether the log holds no hit.
+    pub fn is_empty(&self) -> bool {
+        self.open.count == 0
+    }
+
+    /// All units.
+    pub fn units(&self) -> u64 {
+        let packed = self.live().next().map_or(0, |block| self.end.wrapping_sub(block.before));
+        packed.saturating_add(self.open.count)
+    }
+
+    /// The time of the newest hit.
+    pub fn newest_ms(&self) -> Option<i64> {
+        (!self.is_empty()).then(|| self.open.time_ms - self.moved_back_ms)
+    }
+
+    /// Units of the hits at or before `time_ms`.
+    pub fn units_until(&self, time_ms: i64) -> u64 {
+        let time_ms = self.own_time(time_ms);
+        if self.is_empty() || self.open.time_ms <= time_ms {
+            return self.units();
+        }
+        let Some(oldest) = self.live().next() else { return 0 };
+        let Some(block) = self.blocks.get(self.block_after(time_ms)) else {
+            return self.end.wrapping_sub(oldest.before);
+        };
+        let mut units = block.before.wrapping_sub(oldest.before);
+        block.runs(|run, _| {
+            if run.time_ms > time_ms {
+                return ControlFlow::Break(());
+            }
+            units = units.saturating_add(run.count);
+            ControlFlow::Continue(())
+        });
+        units
+    }
+
+    /// The time of the `n`-th oldest unit, counted from 1; of the newest if there are fewer.
+    pub fn time_of_unit(&self, n: u64) -> Option<i64> {
+        let newest = self.newest_ms()?;
+        let Some(oldest) = self.live().next() else { return Some(newest) };
+        if n > self.end.wrapping_sub(oldest.before) {
+            return Some(newest);
+        }
+        // The last block with fewer than n units before it.
+        let live = self.blocks.len() - self.forgotten;
+        let index = partition_point(live, |index| {
+            let block = self.blocks.get(self.forgotten + index);
+            block.is_some_and(|block| block.before.wrapping_sub(oldest.before) < n)
+        });
+        let block = self.blocks.get((self.forgotten + index).saturating_sub(1))?;
+        let mut units = block.before.wrapping_sub(oldest.before);
+        let mut found = block.last_ms;
+        block.runs(|run, _| {
+            units = units.saturating_add(run.count);
+            if units >= n {
+                found = run.time_ms;
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        Some(found - self.moved_back_ms)
+    }
+
+    /// Calls `each` with every run, oldest first.
+    pub fn for_each_run(&self, mut each: impl FnMut(Run)) {
+        let moved_back_ms = self.moved_back_ms;
+        let mut emit = |run: Run| each(Run { time_ms: run.time_ms - moved_back_ms, ..run });
+        for block in self.live() {
+            block.runs(|run, _| {
+                emit(run);
+                ControlFlow::Continue(())
+            });
+        }
+        if !self.is_empty() {
+            emit(self.open);
+        }
+    }
+
+    /// Adds hits; more at a time that is there already are one run with it.
+    pub fn add(&mut self, run: Run) {
+        debug_assert!(run.count > 0);
+        let run = Run { time_ms: self.own_time(run.time_ms), ..run };
+        if self.is_empty() {
+            self.open = run;
+        } else if run.time_ms == self.open.time_ms {
+            self.open.count = self.open.count.saturating_add(run.count);
+        } else if run.time_ms > self.open.time_ms {
+            let packed = std::mem::replace(&mut self.open, run);
+            self.pack(packed);
+        } else {
+            self.insert(run);
+        }
+        self.free_some();
+    }
+
+    /// Forgets the hits at or before `time_ms`.
+    pub fn forget_until(&mut self, time_ms: i64) {
+        let time_ms = self.own_time(time_ms);
+        if self.open.time_ms <= time_ms {
+            self.forgotten = self.blocks.len();
+            self.open.count = 0;
+        } else {
+            self.forgotten = self.block_after(time_ms);
+            if let Some(block) = self.blocks.get_mut(self.forgotten) {
+                block.forget_until(time_ms);
+            }
+        }
+        self.free_some();
+    }
+
+    /// Takes the newest `units` out; all of them if there are fewer.
+    pub fn take_newest(&mut self, units: u64) {
+        if units < self.open.count {
+            self.open.count -= units;
+            return;
+        }
+        let mut left = units - self.open.count;
+        self.open = Run::default();
+        // Whole blocks go without being unpacked.
+        while let Some(block) = self.newest_block() {
+            let held = self.end.wrapping_sub(block.before);
+            if left < held {
+                break;
+            }
+            left -= held;
+            self.end = block.before;
+            self.blocks.pop_back();
+        }
+        if self.blocks.len() > self.forgotten
+            && let Some(block) = self.blocks.pop_back()
+        {
+            self.end = block.before;
+            let mut runs = block.unpack();
+            while let Some(run) = runs.pop() {
+                if left < run.count {
+                    self.open = Run { count: run.count - left, ..run };
+                    break;
+                }
+                left -= run.count;
+            }
+            runs.into_iter().for_each(|run| self.pack(run));
+        }
+        self.free_some();
+    }
+
+    /// Moves all hits back by `ms`, since the clock that timed them was set back.
+    pub fn move_back(&mut self, ms: i64) {
+        debug_assert!(ms >= 0);
+        self.moved_back_ms = self.moved_back_ms.saturating_add(ms);
+    }
+
+    /// Hands each block's memory to `mover`, which may return the same bytes at another place:
+    /// for a server that defragments its memory.
+    pub fn relocate(&mut self, mut mover: impl FnMut(Vec<u8>) -> Vec<u8>) {
+        for block in &mut self.blocks {
+            block.bytes = mover(std::mem::take(&mut block.bytes));
+        }
+    }
+
+    /// Bytes on the heap, where `usable` says what the allocation of a block's bytes really takes.
+    pub fn heap_bytes(&self, usable: impl Fn(&Vec<u8>) -> usize) -> usize {
+        let headers = self.blocks.capacity() * size_of::<Block>();
+        headers + self.blocks.iter().map(|block| usable(&block.bytes)).sum::<usize>()
+    }
+
+    /// How many allocations freeing the log gives back.
+    pub fn allocations(&self) -> usize {
+        self.blocks.len() + 1
+    }
+
+    fn own_time(&self, time_ms: i64) -> i64 {
+        time_ms.saturating_add(self.moved_back_ms)
+    }
+
+    fn live(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.range(self.forgotten.min(self.blocks.len())..)
+    }
+
+    fn newest_block(&self) -> Option<&Block> {
+        if self.blocks.len() > self.forgotten { self.blocks.back() } else { None }
+    }
+
+    /// Index of the first live block that ends after `time_ms`, or how many blocks there are.
+    fn block_after(&self, time_ms: i64) -> usize {
+        let live = self.blocks.len() - self.forgotten;
+        let index = partition_point(live, |index| {
+            let block = self.blocks.get(self.forgotten + index);
+            block.is_some_and(|block| block.last_ms <= time_ms)
+        });
+        self.forgotten + index
+    }
+
+    /// Appends a run that is younger than all packed ones.
+    fn pack(&mut self, run: Run) {
+        let before = self.end;
+        self.end = self.end.wrapping_add(run.count);
+        if self.blocks.len() > self.forgotten
+            && let Some(block) = self.blocks.back_mut()
+            && block.push(run)
+        {
+            return;
+        }
+        self.blocks.push_back(Block::new(run, before));
+    }
+
+    /// Adds a run that is older than the open one.
+    fn insert(&mut self, run: Run) {
+        // The block that begins at or before the run, else the oldest.
+        let live = self.blocks.len() - self.forgotten;
+        let index = partition_point(live, |index| {
+            let block = self.blocks.get(self.forgotten + index);
+            block.is_some_and(|block| block.first_ms <= run.time_ms)
+        });
+        let at = self.forgotten + index.saturating_sub(1);
+        let mut younger = self.blocks.split_off(at.min(self.blocks.len()));
+        let mut runs = Vec::new();
+        if let Some(block) = younger.pop_front() {
+            self.end = block.before;
+            runs = block.unpack();
+        }
+        match runs.binary_search_by_key(&run.time_ms, |run| run.time_ms) {
+            Ok(same) => {
+                if let Some(same) = runs.get_mut(same) {
+                    same.count = same.count.saturating_add(run.count);
+                }
+            }
+            Err(place) => runs.insert(place, run),
+        }
+        runs.into_iter().for_each(|run| self.pack(run));
+        for mut block in younger {
+            block.before = block.before.wrapping_add(run.count);
+            self.blocks.push_back(block);
+        }
+        self.end = self.packed_end();
+    }
+
+    /// Where the newest packed run ends, from what its block says.
+    fn packed_end(&self) -> u64 {
+        self.newest_block().map_or(self.end, |block| block.before.wrapping_add(block.units()))
+    }
+
+    fn free_some(&mut self) {
+        let now = self.forgotten.min(FREED_AT_ONCE);
+        self.blocks.drain(..now);
+        self.forgotten -= now;
+    }
+}
+
+impl PartialEq for HitLog {
+    fn eq(&self, other: &HitLog) -> bool {
+        let runs = |log: &HitLog| {
+            let mut runs = Vec::new();
+            log.for_each_run(|run| runs.push(run));
+            runs
+        };
+        runs(self) == runs(other)
+    }
+}
+
+impl Eq for HitLog {}
+
+impl Block {
+    fn new(run: Run, before: u64) -> Block {
+        let mut block =
+            Block { first_ms: run.time_ms, last_ms: run.time_ms, before, start: 0, bytes: vec![] };
+        block.push(run);
+        block
+    }
+
+    /// Appends a run that is not older than the last; false if it does not fit.
+    fn push(&mut self, run: Run) -> bool {
+        let mut packed = [0; RUN_BYTES];
+        let distance = u64::try_from(run.time_ms - self.last_ms).unwrap_or_default();
+        let mut len = 0;
+        // One bit says whether a count follows, so that a single hit is the distance alone.
+        put(&mut packed, &mut len, (distance << 1) | u64::from(run.count > 1));
+        if run.count > 1 {
+            put(&mut packed, &mut len, run.count);
+        }
+        if self.bytes.len() + len > BLOCK_BYTES {
+            return false;
+        }
+        self.bytes.extend_from_slice(packed.get(..len).unwrap_or_default());
+        self.last_ms = run.time_ms;
+        true
+    }
+
+    /// Calls `each` with every run and where it begins, until told to stop.
+    fn runs(&self, mut each: impl FnMut(Run, usize) -> ControlFlow<()>) {
+        let mut at = self.start;
+        let mut time_ms = self.first_ms;
+        while at < self.bytes.len() {
+            let start = at;
+            let word = get(&self.bytes, &mut at);
+            if start != self.start {
+                time_ms = time_ms.saturating_add(i64::try_from(word >> 1).unwrap_or(i64::MAX));
+            }
+            let count = if word & 1 == 1 { get(&self.bytes, &mut at) } else { 1 };
+            if each(Run { time_ms, count }, start).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn unpack(&self) -> Vec<Run> {
+        let mut runs = Vec::new();
+        self.runs(|run, _| {
+            runs.push(run);
+            ControlFlow::Continue(())
+        });
+        runs
+    }
+
+    fn units(&self) -> u64 {
+        let mut units: u64 = 0;
+        self.runs(|run, _| {
+            units = units.saturating_add(run.count);
+            ControlFlow::Continue(())
+        });
+        units
+    }
+
+    /// Forgets the runs at or before `time_ms`, which are not all.
+    fn forget_until(&mut self, time_ms: i64) {
+        debug_assert!(time_ms < self.last_ms);
+        if self.first_ms > time_ms {
+            return;
+        }
+        let mut forgotten: u64 = 0;
+        let mut first = (self.last_ms, self.start);
+        self.runs(|run, start| {
+            if run.time_ms > time_ms {
+                first = (run.time_ms, start);
+                return ControlFlow::Break(());
+            }
+            forgotten = forgotten.wrapping_add(run.count);
+            ControlFlow::Continue(())
+        });
+        (self.first_ms, self.start) = first;
+        self.before = self.before.wrapping_add(forgotten);
+    }
+}
+
+/// Appends `value` to `bytes` from `len` on, seven bits a byte, the low ones first.
+fn put(bytes: &mut [u8], len: &mut usize, value: u64) {
+    let mut rest = value;
+    while let Some(byte) = bytes.get_mut(*len) {
+        let low = u8::try_from(rest & 0x7f).unwrap_or_default();
+        rest >>= 7;
+        *byte = if rest > 0 { low | 0x80 } else { low };
+        *len += 1;
+        if rest == 0 {
+            return;
+        }
+    }
+}
+
+/// Reads what [`put`] wrote at `at`, and moves `at` behind it.
+fn get(bytes: &[u8], at: &mut usize) -> u64 {
+    let mut value = 0;
+    let mut shift = 0;
+    while let Some(&byte) = bytes.get(*at) {
+        *at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte < 0x80 || shift > 63 {
+            break;
+        }
+    }
+    value
+}
+
+/// The least index below `len` for which `before` is false, or `len`; `before` is true up to
+/// some index and false from there on.
+fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

@@ -1,0 +1,143 @@
+//! Every error that a client can get from the module, one text each.
+//!
+//! A text is one line that names the argument and the values it takes. A call that is answered
+//! with an error has changed nothing.
+
+use std::fmt;
+
+/// What was wrong with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// `capacity` is no integer in its range.
+    Capacity,
+    /// `rate` is no decimal in its range.
+    Rate,
+    /// `limit` is no integer in its range.
+    Limit,
+    /// `window-ms` is no integer in its range.
+    Window,
+    /// The value of `PER` is no integer in its range.
+    Period,
+    /// The value of `COST` is no integer in its range.
+    Cost,
+    /// The value of `RESERVE` is no integer in its range.
+    Reserve,
+    /// The value of `MAXDELAY` is no integer in its range.
+    MaxDelay,
+    /// The value of `RESOLUTION` is no integer in its range.
+    Resolution,
+    /// The value of `AT` is no integer in its range.
+    At,
+    /// `n`, the units to give back, is no integer in its range.
+    Refund,
+    /// A word that is none of the command's options.
+    UnknownOption {
+        /// The word, as far as it can be shown.
+        word: Shown,
+        /// The options that the command takes.
+        options: &'static str,
+    },
+    /// The named option is the last word, and its value is missing.
+    NoValue(&'static str),
+    /// The named option was given a second time.
+    Twice(&'static str),
+    /// `FORCE` with an option that it excludes.
+    ForceExcludes,
+    /// `AT`, while the configuration does not let callers bring their own clock.
+    ClientTime,
+    /// The call would leave the key more than 100 years from its reset.
+    TooSlow,
+    /// The call would record more than 2^53 units.
+    TooManyUnits,
+    /// The key holds something else than the command's own state.
+    WrongType,
+    /// The payload of the internal command is no state that this module writes.
+    Payload,
+    /// The internal command, from somebody who is neither the primary nor the append-only file.
+    Internal,
+    /// A bug in the module, caught before it could end the server.
+    Bug,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Error::Capacity => "ERR capacity must be an integer from 1 to 9007199254740992",
+            Error::Rate => {
+                "ERR rate must be a decimal from 0.000000001 to 1000000000 with at most 9 digits \
+                 after the point"
+            }
+            Error::Limit => "ERR limit must be an integer from 1 to 9007199254740992",
+            Error::Window => "ERR window-ms must be an integer from 1 to 315360000000",
+            Error::Period => "ERR PER must be an integer from 1 to 315360000000",
+            Error::Cost => "ERR COST must be an integer from 0 to 9007199254740992",
+            Error::Reserve => "ERR RESERVE must be an integer from 0 to 9007199254740992",
+            Error::MaxDelay => "ERR MAXDELAY must be an integer from 0 to 315360000000",
+            Error::Resolution => "ERR RESOLUTION must be an integer from 1 to 315360000000",
+            Error::At => "ERR AT must be an integer from 0 to 9007199254740992",
+            Error::Refund => "ERR n must be an integer from 1 to 9007199254740992",
+            Error::UnknownOption { word, options } => {
+                return write!(f, "ERR unknown option '{word}', expected one of {options}");
+            }
+            Error::NoValue(option) => return write!(f, "ERR {option} needs a value after it"),
+            Error::Twice(option) => return write!(f, "ERR {option} may be given only once"),
+            Error::ForceExcludes => "ERR FORCE excludes PEEK, RESERVE, SHADOW and MAXDELAY",
+            Error::ClientTime => "ERR AT is refused unless the configuration rl.client-time is yes",
+            Error::TooSlow => {
+                "ERR capacity and COST against rate must leave the key at most 100 years from its \
+                 reset"
+            }
+            Error::TooManyUnits => {
+                "ERR COST must leave at most 9007199254740992 units recorded in the key"
+            }
+            Error::WrongType => {
+                "WRONGTYPE Operation against a key holding the wrong kind of value"
+            }
+            Error::Payload => "ERR payload must be a state written by this module",
+            Error::Internal => {
+                "ERR rl.effect is internal: only a primary and the append-only file may send it"
+            }
+            Error::Bug => "ERR internal error in the module rl, please report it",
+        };
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The beginning of an argument, for a message: at most [`Shown::MAX`] bytes, and a `?` for each
+/// byte that is no printable ASCII, so that no input can break or forge a line of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    bytes: [u8; Shown::MAX],
+    len: usize,
+}
+
+impl Shown {
+    /// Most bytes of an argument that a message repeats.
+    pub const MAX: usize = 32;
+
+    /// Takes the beginning of `argument`.
+    pub fn new(argument: &[u8]) -> Shown {
+        let mut bytes = [b'?'; Shown::MAX];
+        for (shown, &byte) in bytes.iter_mut().zip(argument) {
+            if byte.is_ascii_graphic() || byte == b' ' {
+                *shown = byte;
+            }
+        }
+        Shown { bytes, len: argument.len().min(Shown::MAX) }
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.bytes.get(..self.len).unwrap_or_default();
+        shown.iter().try_for_each(|&byte| fmt::Write::write_char(f, char::from(byte)))
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}

@@ -1,0 +1,30 @@
+//! redis-rl: rate limiting inside Redis and Valkey, as native commands.
+//!
+//! A call is a flow with no way back: argument bytes become a typed call ([`args`]), the call and
+//! the state of its key become a decision and, where something changes, the next state
+//! ([`algorithm`]); the next state is stored and replicated as bytes ([`codec`]), the decision
+//! becomes integers ([`reply`]). All of that is pure: no clock, key, log or server type, no float,
+//! no unsafe code. Only `module`, behind the feature of that name, knows the server.
+//!
+//! The contract of the commands is `docs/commands.md`; the reasons for the design are in
+//! `docs/DESIGN.md`.
+
+// The core may be asked anything by anybody, and a panic in a module ends the whole server.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::float_arithmetic,
+    clippy::as_conversions
+)]
+
+pub mod algorithm;
+pub mod args;
+pub mod codec;
+pub mod error;
+pub mod limits;
+pub mod reply;
+
+#[cfg(feature = "module")]
+mod module;
