@@ -90,9 +90,7 @@ impl fmt::Display for Error {
             Error::TooManyUnits => {
                 "ERR COST must leave at most 9007199254740992 units recorded in the key"
             }
-            Error::WrongType => {
-                "WRONGTYPE Operation against a key holding the wrong kind of value"
-            }
+            Error::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
             Error::Payload => "ERR payload must be a state written by this module",
             Error::Internal => {
                 "ERR rl.effect is internal: only a primary and the append-only file may send it"

@@ -26,7 +26,7 @@ const RUN_BYTES: usize = 20;
 const FREED_AT_ONCE: usize = 64;
 
 /// Hits of one millisecond (or of one multiple of the resolution).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// When, in ms since the epoch; before it only after the server's clock was set back.
     pub time_ms: i64,
@@ -59,12 +59,6 @@ struct Block {
     /// `first_ms`.
     start: usize,
     bytes: Vec<u8>,
-}
-
-impl Default for Run {
-    fn default() -> Run {
-        Run { time_ms: 0, count: 0 }
-    }
 }
 
 impl HitLog {

@@ -122,8 +122,7 @@ impl Limiter for SlidingWindow {
     }
 
     fn create(change: &Change) -> State {
-        let mut state =
-            State { quota: change.quota, at_us: change.at_us, log: HitLog::default() };
+        let mut state = State { quota: change.quota, at_us: change.at_us, log: HitLog::default() };
         Self::apply(&mut state, change);
         state
     }
@@ -149,7 +148,15 @@ impl<'a> Present<'a> {
         let Some(state) = state else {
             let us = clock.us();
             let (log, cut_ms) = (None, None);
-            return Present { log, left: 0, units: 0, us, move_back_ms: 0, cut_ms, outdated: false };
+            return Present {
+                log,
+                left: 0,
+                units: 0,
+                us,
+                move_back_ms: 0,
+                cut_ms,
+                outdated: false,
+            };
         };
         let now = clock.now(state.at_us);
         // What has left the old window stays forgotten, also under a longer one.
