@@ -1,14 +1,34 @@
 //! A decision as the integers of a reply: the only place that rounds µs to ms and puts the
 //! elements in order.
 
-use crate::algorithm::{Decision, Verdict, Wait};
+use crate::algorithm::{Decision, Limiter, Verdict, Wait};
 
-/// Most elements of a reply.
-pub const MAX_LEN: usize = 6;
+/// Elements of every reply; a limiter that holds requests has one more, the delay.
+const COMMON: usize = 5;
 
-/// The elements: allowed, limit, remaining, retry-after-ms, reset-after-ms, delay-ms. The last one
-/// is for the leaky bucket only.
-pub fn elements(decision: &Decision) -> [i64; MAX_LEN] {
+/// A reply: allowed, limit, remaining, retry-after-ms, reset-after-ms and, if the limiter holds
+/// requests, delay-ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    elements: [i64; COMMON + 1],
+    holds: bool,
+}
+
+impl Reply {
+    /// The reply of the limiter `L`.
+    pub fn of<L: Limiter>(decision: &Decision) -> Reply {
+        Reply { elements: elements(decision), holds: L::HOLDS }
+    }
+
+    /// The elements, in order.
+    pub fn as_slice(&self) -> &[i64] {
+        let len = if self.holds { COMMON + 1 } else { COMMON };
+        self.elements.get(..len).unwrap_or_default()
+    }
+}
+
+/// All elements, in order, the delay too.
+pub fn elements(decision: &Decision) -> [i64; COMMON + 1] {
     let allowed = match decision.verdict {
         Verdict::Denied => 0,
         Verdict::Allowed => 1,

@@ -47,6 +47,9 @@ pub struct State {
 
 /// What the level of a bucket stands for.
 pub trait Content {
+    /// Whether what is in the bucket leaves it in turn, so that a request waits for its own.
+    const QUEUES: bool;
+
     /// The level after the capacity changed from that of `old` to that of `new`, in shares of
     /// `new`.
     fn resize(level: u128, old: &Quota, new: &Quota) -> u128;
@@ -56,6 +59,8 @@ pub trait Content {
 pub struct Bucket<C>(PhantomData<C>);
 
 impl<C: Content> Limiter for Bucket<C> {
+    const HOLDS: bool = C::QUEUES;
+
     type Quota = Quota;
     type State = State;
     type Change = State;
@@ -76,7 +81,8 @@ impl<C: Content> Limiter for Bucket<C> {
         let level = present.level + taken;
         debug_assert!(level <= quota.most_shares());
 
-        let delay_us = if verdict == Verdict::Allowed { quota.time_us(present.level) } else { 0 };
+        let holds = C::QUEUES && verdict == Verdict::Allowed;
+        let delay_us = if holds { quota.time_us(present.level) } else { 0 };
         let decision = quota.decision(verdict, level, delay_us, request);
         let writes = takes || (request.is_real() && present.outdated);
         Ok((decision, writes.then_some(State { quota: *quota, level, at_us: present.us })))
@@ -89,7 +95,7 @@ impl<C: Content> Limiter for Bucket<C> {
         let look = Request::look(1);
         let passes = state.quota.threshold(&look).is_some_and(|threshold| level <= threshold);
         let verdict = if passes { Verdict::Allowed } else { Verdict::Denied };
-        let delay_us = if passes { state.quota.time_us(level) } else { 0 };
+        let delay_us = if C::QUEUES && passes { state.quota.time_us(level) } else { 0 };
         let decision = state.quota.decision(verdict, level, delay_us, &look);
         let writes = level < before || now.set_back_us > 0;
         (decision, writes.then_some(State { quota: state.quota, level, at_us: now.us }))

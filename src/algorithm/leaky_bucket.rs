@@ -17,6 +17,8 @@ pub type LeakyBucket = Bucket<Held>;
 pub enum Held {}
 
 impl Content for Held {
+    const QUEUES: bool = true;
+
     /// What was poured in stays, whatever the capacity.
     fn resize(level: u128, _old: &Quota, _new: &Quota) -> u128 {
         level

@@ -140,10 +140,13 @@ pub struct Decision {
 
 /// A limiter, as the code that serves all of them sees it.
 pub trait Limiter {
+    /// Whether an allowed request may have to be held, so that the reply tells the delay.
+    const HOLDS: bool = false;
+
     /// The limit, as the caller states it.
     type Quota: Copy + PartialEq;
     /// What a key remembers.
-    type State;
+    type State: Clone;
     /// What a call that writes does to the state: it is applied here and replicated.
     type Change;
 

@@ -16,6 +16,8 @@ pub type TokenBucket = Bucket<Missing>;
 pub enum Missing {}
 
 impl Content for Missing {
+    const QUEUES: bool = false;
+
     /// The tokens held stay: a larger bucket lacks all that was added, a smaller one only loses
     /// what no longer fits.
     fn resize(missing: u128, old: &Quota, new: &Quota) -> u128 {

@@ -1,0 +1,221 @@
+//! The commands: one pipeline for all limiters. Parse, load, decide, store, reply.
+//!
+//! Argument errors come before anything else; then the key is opened once, the pure core decides,
+//! and only a decision that changes something writes.
+
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis_module::raw;
+
+use super::clock::Time;
+use super::data_type::Stored;
+use super::keyspace::{self, Effect, Slot, Visit};
+use super::server::{Call, handle};
+use crate::algorithm::leaky_bucket::LeakyBucket;
+use crate::algorithm::sliding_window::SlidingWindow;
+use crate::algorithm::token_bucket::TokenBucket;
+use crate::algorithm::{Decision, Request, Verdict};
+use crate::args;
+use crate::error::Error;
+use crate::reply::Reply;
+
+/// The internal command, which carries effects to replicas and through the append-only file.
+pub const EFFECT: &CStr = c"rl.effect";
+
+const ALLOWED: &CStr = c"rl.allowed";
+const DENIED: &CStr = c"rl.denied";
+const REFUNDED: &CStr = c"rl.refunded";
+
+/// A limiter with a command of its own.
+pub trait Command: Stored {
+    /// Reads the words after the key.
+    fn parse(words: &[&[u8]]) -> Result<args::Call<Self::Quota>, Error>;
+}
+
+impl Command for TokenBucket {
+    fn parse(words: &[&[u8]]) -> Result<args::Call<Self::Quota>, Error> {
+        args::token_bucket(words)
+    }
+}
+
+impl Command for LeakyBucket {
+    fn parse(words: &[&[u8]]) -> Result<args::Call<Self::Quota>, Error> {
+        args::leaky_bucket(words)
+    }
+}
+
+impl Command for SlidingWindow {
+    fn parse(words: &[&[u8]]) -> Result<args::Call<Self::Quota>, Error> {
+        args::sliding_window(words)
+    }
+}
+
+/// `RL.TOKENBUCKET`, `RL.LEAKY` and `RL.SLIDING`.
+pub unsafe extern "C" fn limit<S: Command>(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    handle(ctx, argv, argc, |call| {
+        let asked = S::parse(call.words().as_slice())?;
+        let time = Time::read(asked.at_ms)?;
+        let slot = Slot::<S>::open(call)?;
+        let request = &asked.request;
+        let (decision, mut change) = S::decide(&asked.quota, slot.state(), request, time.clock)?;
+        if !request.peek {
+            change = slot.change_or_mend(change);
+        }
+        if let Some(change) = change {
+            slot.write(call, &change, time.expire_ms(decision.reset_after_us))?;
+        }
+        if let Some(event) = event(&decision, request) {
+            call.notify(event)?;
+        }
+        call.reply_integers(Reply::of::<S>(&decision).as_slice());
+        Ok(())
+    })
+}
+
+/// What subscribers hear of a decision: one event for what takes or is denied, none for a look.
+fn event(decision: &Decision, request: &Request) -> Option<&'static CStr> {
+    match decision.verdict {
+        _ if request.peek || request.cost == 0 => None,
+        Verdict::Allowed => Some(ALLOWED),
+        Verdict::Denied => Some(DENIED),
+        Verdict::Shadowed => None,
+    }
+}
+
+/// `RL.PEEK`: what a call with the remembered parameters would be answered.
+pub unsafe extern "C" fn peek(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    handle(ctx, argv, argc, |call| {
+        let asked = args::peek(call.words().as_slice())?;
+        let time = Time::read(asked.at_ms)?;
+        if !keyspace::visit(call, false, Peek { call, request: asked.request, time })? {
+            call.reply_null();
+        }
+        Ok(())
+    })
+}
+
+struct Peek<'a> {
+    call: &'a Call<'a>,
+    request: Request,
+    time: Time,
+}
+
+impl Visit for Peek<'_> {
+    fn visit<S: Stored>(self, slot: Slot<'_, S>) -> Result<(), Error> {
+        let state = slot.state().ok_or(Error::Bug)?;
+        let quota = S::quota(state);
+        let (decision, _) = S::decide(&quota, Some(state), &self.request, self.time.clock)?;
+        self.call.reply_integers(Reply::of::<S>(&decision).as_slice());
+        Ok(())
+    }
+}
+
+/// `RL.REFUND`: gives units back.
+pub unsafe extern "C" fn refund(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    handle(ctx, argv, argc, |call| {
+        let (units, at_ms) = args::refund(call.words().as_slice())?;
+        let time = Time::read(at_ms)?;
+        if !keyspace::visit(call, true, Refund { call, units, time })? {
+            call.reply_null();
+        }
+        Ok(())
+    })
+}
+
+struct Refund<'a> {
+    call: &'a Call<'a>,
+    units: u64,
+    time: Time,
+}
+
+impl Visit for Refund<'_> {
+    fn visit<S: Stored>(self, slot: Slot<'_, S>) -> Result<(), Error> {
+        let state = slot.state().ok_or(Error::Bug)?;
+        let (decision, change) = S::refund(state, self.units, self.time.clock);
+        let gives_back = change.is_some();
+        if let Some(change) = slot.change_or_mend(change) {
+            slot.write(self.call, &change, self.time.expire_ms(decision.reset_after_us))?;
+        }
+        if gives_back {
+            self.call.notify(REFUNDED)?;
+        }
+        self.call.reply_integers(Reply::of::<S>(&decision).as_slice());
+        Ok(())
+    }
+}
+
+/// `rl.effect key payload [expire-ms]`: what a primary or the append-only file says of a key.
+///
+/// It asks no clock, checks no memory and deletes nothing, so that a replica holds what its
+/// primary holds.
+pub unsafe extern "C" fn effect(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    handle(ctx, argv, argc, |call| {
+        if !may_send_effects(call.flags()) {
+            return Err(Error::Internal);
+        }
+        let payload = call.argument(2).ok_or(Error::Payload)?;
+        let expire_ms = call.argument(3).map(args::expire_ms).transpose()?;
+        let followed = follow::<TokenBucket>(call, payload, expire_ms)?
+            || follow::<LeakyBucket>(call, payload, expire_ms)?
+            || follow::<SlidingWindow>(call, payload, expire_ms)?;
+        if !followed {
+            return Err(Error::Payload);
+        }
+        call.replicate_verbatim();
+        call.signal_modified()?;
+        call.reply_ok();
+        Ok(())
+    })
+}
+
+/// Follows the effect, if it is one of this limiter.
+fn follow<S: Stored>(
+    call: &Call<'_>,
+    payload: &[u8],
+    expire_ms: Option<i64>,
+) -> Result<bool, Error> {
+    let Some(effect) = Effect::<S>::decode(payload) else { return Ok(false) };
+    Slot::open(call)?.follow(effect?, expire_ms)?;
+    Ok(true)
+}
+
+/// Whether the flag [`VALKEY_SLOT_IMPORT`] means what its name says: on Valkey 9 and later.
+static SLOT_IMPORT_KNOWN: AtomicBool = AtomicBool::new(false);
+
+/// The flag of a client that carries a slot from another node, on Valkey 9 and later. On Redis the
+/// same bit says that DEBUG is enabled, and must never admit anybody.
+const VALKEY_SLOT_IMPORT: u32 = 1 << 25;
+
+/// Notes the version of a Valkey server.
+pub fn set_valkey_version(version: &str) {
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    SLOT_IMPORT_KNOWN.store(major.is_some_and(|major| major >= 9), Ordering::Relaxed);
+}
+
+/// A primary's stream, an append-only file that is loaded, or a slot that moves in. While a
+/// replica loads its primary's data beside the old, it serves clients with the flag for loading
+/// set: these are refused.
+fn may_send_effects(flags: u32) -> bool {
+    let set = |flag: u32| flags & flag != 0;
+    set(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
+        || (set(raw::REDISMODULE_CTX_FLAGS_LOADING)
+            && !set(raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING))
+        || (SLOT_IMPORT_KNOWN.load(Ordering::Relaxed) && set(VALKEY_SLOT_IMPORT))
+}

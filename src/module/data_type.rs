@@ -1,0 +1,269 @@
+//! The native data types, one a limiter: how the server saves, loads, copies, measures and frees
+//! a state. A value is a boxed state; all its memory comes from the server's allocator.
+//!
+//! `free` may run on another thread (UNLINK, FLUSHALL ASYNC), so a state shares nothing. Each
+//! callback catches a panic, as the commands do.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use super::command::EFFECT;
+use super::server::{self, api};
+use crate::algorithm::leaky_bucket::LeakyBucket;
+use crate::algorithm::sliding_window::SlidingWindow;
+use crate::algorithm::token_bucket::TokenBucket;
+use crate::codec::{VERSION, Wire};
+
+/// A type of the server: its name, and its handle from load on.
+pub struct DataType {
+    /// What TYPE answers: exactly nine characters.
+    name: &'static CStr,
+    handle: AtomicPtr<raw::RedisModuleType>,
+}
+
+impl DataType {
+    const fn new(name: &'static CStr) -> DataType {
+        DataType { name, handle: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The server's handle of the type.
+    pub fn handle(&self) -> *mut raw::RedisModuleType {
+        self.handle.load(Ordering::Relaxed)
+    }
+}
+
+/// A limiter whose state is a value of the server.
+pub trait Stored: Wire + 'static {
+    /// The type of its values.
+    fn data_type() -> &'static DataType;
+
+    /// Bytes on the heap besides the state's own box; `usable` tells what an allocation takes.
+    fn heap_bytes(_state: &Self::State, _usable: impl Fn(*const u8) -> usize) -> usize {
+        0
+    }
+
+    /// How many allocations freeing the state gives back.
+    fn free_effort(_state: &Self::State) -> usize {
+        1
+    }
+}
+
+impl Stored for TokenBucket {
+    fn data_type() -> &'static DataType {
+        static TYPE: DataType = DataType::new(c"rl-tokenb");
+        &TYPE
+    }
+}
+
+impl Stored for LeakyBucket {
+    fn data_type() -> &'static DataType {
+        static TYPE: DataType = DataType::new(c"rl-leakyb");
+        &TYPE
+    }
+}
+
+impl Stored for SlidingWindow {
+    fn data_type() -> &'static DataType {
+        static TYPE: DataType = DataType::new(c"rl-slidew");
+        &TYPE
+    }
+
+    fn heap_bytes(state: &Self::State, usable: impl Fn(*const u8) -> usize) -> usize {
+        state.log.heap_bytes(|bytes| usable(bytes.as_ptr()))
+    }
+
+    fn free_effort(state: &Self::State) -> usize {
+        state.log.allocations()
+    }
+}
+
+/// Registers all types.
+///
+/// # Errors
+/// The line for the log, where the server refuses one.
+pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
+    register_one::<TokenBucket>(ctx)?;
+    register_one::<LeakyBucket>(ctx)?;
+    register_one::<SlidingWindow>(ctx)
+}
+
+fn register_one<S: Stored>(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
+    let mut methods = raw::RedisModuleTypeMethods {
+        version: u64::from(raw::REDISMODULE_TYPE_METHOD_VERSION),
+        rdb_load: Some(rdb_load::<S>),
+        rdb_save: Some(rdb_save::<S>),
+        aof_rewrite: Some(aof_rewrite::<S>),
+        mem_usage: Some(mem_usage::<S>),
+        digest: Some(digest::<S>),
+        free: Some(free::<S>),
+        aux_load: None,
+        aux_save: None,
+        aux_save_triggers: 0,
+        free_effort: Some(free_effort::<S>),
+        unlink: None,
+        copy: Some(copy::<S>),
+        defrag: None,
+        mem_usage2: None,
+        free_effort2: None,
+        unlink2: None,
+        copy2: None,
+        aux_save2: None,
+    };
+    let data_type = S::data_type();
+    // SAFETY: the name is a C string of nine characters, and the server copies the methods, which
+    // live as long as the module.
+    let handle = unsafe {
+        api!(RedisModule_CreateDataType(
+            ctx,
+            data_type.name.as_ptr(),
+            c_int::from(VERSION),
+            &raw mut methods,
+        ))
+    };
+    if handle.is_null() {
+        return Err(format!("the server refuses the type {}", data_type.name.to_string_lossy()));
+    }
+    data_type.handle.store(handle, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The bytes of a state.
+pub fn encode<S: Stored>(state: &S::State) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    S::encode_state(state, &mut bytes);
+    bytes
+}
+
+/// The state that the server hands to a callback as a value.
+///
+/// # Safety
+/// `value` is a value of the type of `S` that nobody changes meanwhile.
+unsafe fn state<'a, S: Stored>(value: *const c_void) -> &'a S::State {
+    // SAFETY: a value of that type is a boxed state of S, made by `into_value`.
+    unsafe { &*value.cast::<S::State>() }
+}
+
+/// A state as a value, which the server owns until it calls `free`.
+pub fn into_value<S: Stored>(state: S::State) -> *mut c_void {
+    Box::into_raw(Box::new(state)).cast()
+}
+
+/// Runs a callback's body; a panic leaves `otherwise`.
+fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+unsafe extern "C" fn rdb_load<S: Stored>(
+    io: *mut raw::RedisModuleIO,
+    version: c_int,
+) -> *mut c_void {
+    guarded(server::null(), || {
+        if version > c_int::from(VERSION) {
+            // SAFETY: the handle is valid during the callback; the format takes no argument.
+            unsafe {
+                let text = c"a newer version of the module rl wrote this value, upgrade the module";
+                api!(RedisModule_LogIOError(io, c"warning".as_ptr(), text.as_ptr()));
+            }
+            return server::null();
+        }
+        let mut len = 0;
+        // SAFETY: the buffer is null on an error, else holds `len` bytes until it is freed here.
+        let decoded = unsafe {
+            let buffer = api!(RedisModule_LoadStringBuffer(io, &raw mut len));
+            if buffer.is_null() {
+                return server::null();
+            }
+            let decoded = S::decode_state(slice::from_raw_parts(buffer.cast(), len));
+            api!(RedisModule_Free(buffer.cast()));
+            decoded
+        };
+        // A null is the server's sign for a value that is refused.
+        decoded.map_or(server::null(), into_value::<S>)
+    })
+}
+
+unsafe extern "C" fn rdb_save<S: Stored>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
+    guarded((), || {
+        // SAFETY: the server hands a value of the type this callback was registered for.
+        let bytes = encode::<S>(unsafe { state::<S>(value) });
+        // SAFETY: the bytes outlive the call.
+        unsafe { api!(RedisModule_SaveStringBuffer(io, bytes.as_ptr().cast(), bytes.len())) };
+    });
+}
+
+/// Emits the internal command without an expiry: the server itself writes PEXPIREAT behind it.
+unsafe extern "C" fn aof_rewrite<S: Stored>(
+    io: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    value: *mut c_void,
+) {
+    guarded((), || {
+        // SAFETY: the server hands a value of the type this callback was registered for.
+        let bytes = encode::<S>(unsafe { state::<S>(value) });
+        // SAFETY: the format "sb" takes a string and a buffer with its length; all outlive the
+        // call.
+        unsafe {
+            api!(RedisModule_EmitAOF(
+                io,
+                EFFECT.as_ptr(),
+                c"sb".as_ptr(),
+                key,
+                bytes.as_ptr().cast::<c_char>(),
+                bytes.len(),
+            ));
+        }
+    });
+}
+
+unsafe extern "C" fn digest<S: Stored>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
+    guarded((), || {
+        // SAFETY: the server hands a value of the type this callback was registered for.
+        let bytes = encode::<S>(unsafe { state::<S>(value) });
+        // SAFETY: the bytes outlive the call.
+        unsafe {
+            api!(RedisModule_DigestAddStringBuffer(digest, bytes.as_ptr().cast(), bytes.len()));
+            api!(RedisModule_DigestEndSequence(digest));
+        }
+    });
+}
+
+unsafe extern "C" fn mem_usage<S: Stored>(value: *const c_void) -> usize {
+    guarded(0, || {
+        // SAFETY: every pointer asked about came from the server's allocator and is in use.
+        let usable =
+            |start: *const c_void| unsafe { api!(RedisModule_MallocSize(start.cast_mut())) };
+        // SAFETY: the server hands a value of the type this callback was registered for.
+        let state = unsafe { state::<S>(value) };
+        usable(value) + S::heap_bytes(state, |start| usable(start.cast()))
+    })
+}
+
+unsafe extern "C" fn free_effort<S: Stored>(
+    _key: *mut raw::RedisModuleString,
+    value: *const c_void,
+) -> usize {
+    // SAFETY: the server hands a value of the type this callback was registered for.
+    guarded(1, || S::free_effort(unsafe { state::<S>(value) }))
+}
+
+unsafe extern "C" fn free<S: Stored>(value: *mut c_void) {
+    // SAFETY: the server gives up a value that `into_value` made, once.
+    guarded((), || drop(unsafe { Box::from_raw(value.cast::<S::State>()) }));
+}
+
+unsafe extern "C" fn copy<S: Stored>(
+    _from: *mut raw::RedisModuleString,
+    _to: *mut raw::RedisModuleString,
+    value: *const c_void,
+) -> *mut c_void
+where
+    S::State: Clone,
+{
+    // SAFETY: the server hands a value of the type this callback was registered for.
+    guarded(server::null(), || into_value::<S>(unsafe { state::<S>(value) }.clone()))
+}

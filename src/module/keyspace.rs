@@ -1,0 +1,151 @@
+//! The keys of the limiters: opened and checked, written with their expiry, and the effect sent to
+//! replicas and the append-only file.
+//!
+//! A write is always this sequence: change the value in place (or create it), set the absolute
+//! expiry, replicate the result, tell WATCH. A call that writes nothing does none of it.
+
+use super::data_type::{Stored, into_value};
+use super::server::{Call, Content, Key};
+use crate::algorithm::leaky_bucket::LeakyBucket;
+use crate::algorithm::sliding_window::SlidingWindow;
+use crate::algorithm::token_bucket::TokenBucket;
+use crate::codec::Buffer;
+use crate::error::Error;
+
+/// A key of one limiter, open.
+pub struct Slot<'a, S: Stored> {
+    key: Key<'a>,
+    state: Option<&'a mut S::State>,
+}
+
+impl<'a, S: Stored> Slot<'a, S> {
+    /// Opens the key of the call to write.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`], where it holds anything but a state of this limiter.
+    pub fn open(call: &'a Call<'a>) -> Result<Slot<'a, S>, Error> {
+        Self::of(call.open_key(true)?)
+    }
+
+    /// Takes the state of an open key.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`], where it holds anything but a state of this limiter.
+    pub fn of(key: Key<'a>) -> Result<Slot<'a, S>, Error> {
+        let state = match key.content() {
+            Content::Empty => None,
+            Content::Module(data_type) if data_type == S::data_type().handle() => {
+                // SAFETY: a value of this type is a boxed state of S. It stays where it is while
+                // the key is open, and this slot, which owns the key, is the only one to use it.
+                unsafe { key.value().cast::<S::State>().as_mut() }
+            }
+            _ => return Err(Error::WrongType),
+        };
+        Ok(Slot { key, state })
+    }
+
+    /// The state that the key holds.
+    pub fn state(&self) -> Option<&S::State> {
+        self.state.as_deref()
+    }
+
+    /// The change that a call makes: its own, or none but an expiry for a key that has lost it.
+    pub fn change_or_mend(&self, change: Option<S::Change>) -> Option<S::Change> {
+        match &self.state {
+            Some(state) if change.is_none() && self.key.expire_ms().is_none() => {
+                Some(S::no_change(state))
+            }
+            _ => change,
+        }
+    }
+
+    /// Writes a change, with the expiry of the state that it leaves, and sends it on.
+    pub fn write(
+        mut self,
+        call: &Call<'_>,
+        change: &S::Change,
+        expire_ms: i64,
+    ) -> Result<(), Error> {
+        self.apply(change)?;
+        self.key.set_expire_ms(expire_ms);
+        let mut payload = Buffer::new();
+        S::encode_change(change, &mut payload);
+        call.replicate_effect(payload.bytes(), expire_ms)?;
+        call.signal_modified()
+    }
+
+    /// Writes what a primary or the append-only file says, as it says it.
+    pub fn follow(mut self, effect: Effect<S>, expire_ms: Option<i64>) -> Result<(), Error> {
+        match (effect, &mut self.state) {
+            (Effect::Change(change), _) => self.apply(&change)?,
+            (Effect::State(new), Some(state)) => **state = new,
+            (Effect::State(new), None) => self.create(new)?,
+        }
+        if let Some(expire_ms) = expire_ms {
+            self.key.set_expire_ms(expire_ms);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, change: &S::Change) -> Result<(), Error> {
+        match &mut self.state {
+            Some(state) => S::apply(state, change),
+            None => self.create(S::create(change))?,
+        }
+        Ok(())
+    }
+
+    fn create(&self, state: S::State) -> Result<(), Error> {
+        let stored = self.key.set_value(S::data_type().handle(), into_value::<S>(state));
+        if stored { Ok(()) } else { Err(Error::Bug) }
+    }
+}
+
+/// What the internal command carries.
+pub enum Effect<S: Stored> {
+    /// A whole state.
+    State(S::State),
+    /// What a call did to the state.
+    Change(S::Change),
+}
+
+impl<S: Stored> Effect<S> {
+    /// Reads the payload of the internal command, if it is one of this limiter.
+    pub fn decode(payload: &[u8]) -> Option<Result<Effect<S>, Error>> {
+        match payload.get(1) {
+            Some(&kind) if kind == S::STATE => Some(S::decode_state(payload).map(Effect::State)),
+            Some(&kind) if kind == S::CHANGE => Some(S::decode_change(payload).map(Effect::Change)),
+            _ => None,
+        }
+    }
+}
+
+/// What to do with a key whatever limiter it belongs to.
+pub trait Visit {
+    /// Is called with the open key of the limiter whose state it holds.
+    fn visit<S: Stored>(self, slot: Slot<'_, S>) -> Result<(), Error>;
+}
+
+/// Opens the key of the call, to look or to write, and hands it to `visit`; false if it is absent.
+///
+/// # Errors
+/// [`Error::WrongType`], where the key holds anything but a state of a limiter.
+pub fn visit(call: &Call<'_>, write: bool, visit: impl Visit) -> Result<bool, Error> {
+    let key = call.open_key(write)?;
+    let Content::Module(found) = key.content() else {
+        return match key.content() {
+            Content::Empty => Ok(false),
+            _ => Err(Error::WrongType),
+        };
+    };
+    if found == TokenBucket::data_type().handle() {
+        visit.visit(Slot::<TokenBucket>::of(key)?)?;
+    } else if found == LeakyBucket::data_type().handle() {
+        visit.visit(Slot::<LeakyBucket>::of(key)?)?;
+    } else if found == SlidingWindow::data_type().handle() {
+        visit.visit(Slot::<SlidingWindow>::of(key)?)?;
+    } else {
+        return Err(Error::WrongType);
+    }
+    Ok(true)
+}

@@ -1,0 +1,288 @@
+//! The table of commands: name, arity, flags, key, ACL and documentation of each.
+//!
+//! Every command has its key at position 1. It is registered twice over: as the legacy triple
+//! (first, last, step) and as a key specification, since clients and servers read one or the
+//! other. What a later server offers is asked for and done without where it is absent.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+
+use redis_module::raw;
+
+use super::command::{self, EFFECT};
+use super::server::{self, api};
+use crate::algorithm::leaky_bucket::LeakyBucket;
+use crate::algorithm::sliding_window::SlidingWindow;
+use crate::algorithm::token_bucket::TokenBucket;
+
+type Handler = unsafe extern "C" fn(
+    *mut raw::RedisModuleCtx,
+    *mut *mut raw::RedisModuleString,
+    c_int,
+) -> c_int;
+
+struct Entry {
+    name: &'static CStr,
+    handler: Handler,
+    flags: &'static CStr,
+    /// Words of a call, its name included; negative: at least so many.
+    arity: c_int,
+    key: u32,
+    summary: &'static CStr,
+    complexity: &'static CStr,
+    arguments: &'static [Argument],
+}
+
+/// An argument, as COMMAND DOCS shows it.
+struct Argument {
+    name: &'static CStr,
+    kind: raw::RedisModuleCommandArgType,
+    token: Option<&'static CStr>,
+    optional: bool,
+}
+
+/// The first version of the module with a command.
+const SINCE: &CStr = c"0.1.0";
+const CATEGORY: &CStr = c"ratelimit";
+
+const LOOKS: &CStr = c"readonly fast";
+const TAKES: &CStr = c"write fast";
+/// The flag `internal` exists from Redis 8.0 on only and fails elsewhere; `admin` puts the command
+/// into the ACL category @dangerous.
+const FOLLOWS: &CStr = c"write fast admin";
+
+const READ: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+const UPDATE: u32 =
+    raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
+
+const KEY: Argument = Argument { name: c"key", kind: kind::KEY, token: None, optional: false };
+const CAPACITY: Argument = integer(c"capacity");
+const RATE: Argument = Argument { name: c"rate", kind: kind::DOUBLE, token: None, optional: false };
+const PER: Argument = value(c"period-ms", c"PER");
+const MAXDELAY: Argument = value(c"max-delay-ms", c"MAXDELAY");
+const RESOLUTION: Argument = value(c"resolution-ms", c"RESOLUTION");
+const COST: Argument = value(c"cost", c"COST");
+const RESERVE: Argument = value(c"reserve", c"RESERVE");
+const AT: Argument = value(c"unix-time-ms", c"AT");
+const PEEK: Argument = switch(c"peek", c"PEEK");
+const FORCE: Argument = switch(c"force", c"FORCE");
+const SHADOW: Argument = switch(c"shadow", c"SHADOW");
+
+static COMMANDS: [Entry; 6] = [
+    Entry {
+        name: c"rl.tokenbucket",
+        handler: command::limit::<TokenBucket>,
+        flags: TAKES,
+        arity: -4,
+        key: UPDATE,
+        summary: c"Takes tokens from a bucket that time refills at a constant rate.",
+        complexity: c"O(1)",
+        arguments: &[KEY, CAPACITY, RATE, PER, COST, PEEK, FORCE, RESERVE, SHADOW, AT],
+    },
+    Entry {
+        name: c"rl.leaky",
+        handler: command::limit::<LeakyBucket>,
+        flags: TAKES,
+        arity: -4,
+        key: UPDATE,
+        summary: c"Adds to a bucket that drains at a constant rate, and tells how long to wait.",
+        complexity: c"O(1)",
+        arguments: &[KEY, CAPACITY, RATE, PER, MAXDELAY, COST, PEEK, FORCE, RESERVE, SHADOW, AT],
+    },
+    Entry {
+        name: c"rl.sliding",
+        handler: command::limit::<SlidingWindow>,
+        flags: TAKES,
+        arity: -4,
+        key: UPDATE,
+        summary: c"Counts hits in a sliding window, exactly.",
+        complexity: c"O(1) amortized when allowed, O(log N) with N hits in the window when denied",
+        arguments: &[
+            KEY,
+            integer(c"limit"),
+            integer(c"window-ms"),
+            RESOLUTION,
+            COST,
+            PEEK,
+            FORCE,
+            RESERVE,
+            SHADOW,
+            AT,
+        ],
+    },
+    Entry {
+        name: c"rl.peek",
+        handler: command::peek,
+        flags: LOOKS,
+        arity: -2,
+        key: READ,
+        summary: c"Answers what a call with the remembered parameters would get.",
+        complexity: c"O(1) for buckets, O(log N) with N hits in a sliding window",
+        arguments: &[KEY, COST, AT],
+    },
+    Entry {
+        name: c"rl.refund",
+        handler: command::refund,
+        flags: TAKES,
+        arity: -3,
+        key: UPDATE,
+        summary: c"Gives units back.",
+        complexity: c"O(1) for buckets, O(N) with N hits that are given back in a sliding window",
+        arguments: &[KEY, integer(c"n"), AT],
+    },
+    Entry {
+        name: EFFECT,
+        handler: command::effect,
+        flags: FOLLOWS,
+        arity: -3,
+        key: UPDATE,
+        summary: c"Internal: carries a change to replicas and through the append-only file.",
+        complexity: c"O(1), O(N) for a whole window of N hits",
+        arguments: &[
+            KEY,
+            Argument { name: c"payload", kind: kind::STRING, token: None, optional: false },
+            Argument { name: c"expire-ms", kind: kind::INTEGER, token: None, optional: true },
+        ],
+    },
+];
+
+mod kind {
+    use redis_module::raw::{self, RedisModuleCommandArgType as Kind};
+
+    pub const STRING: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING;
+    pub const INTEGER: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER;
+    pub const DOUBLE: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE;
+    pub const KEY: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY;
+    pub const TOKEN: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN;
+}
+
+const fn integer(name: &'static CStr) -> Argument {
+    Argument { name, kind: kind::INTEGER, token: None, optional: false }
+}
+
+const fn value(name: &'static CStr, token: &'static CStr) -> Argument {
+    Argument { name, kind: kind::INTEGER, token: Some(token), optional: true }
+}
+
+const fn switch(name: &'static CStr, token: &'static CStr) -> Argument {
+    Argument { name, kind: kind::TOKEN, token: Some(token), optional: true }
+}
+
+/// Registers all commands.
+///
+/// # Errors
+/// The line for the log, where the server refuses one.
+pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
+    let category = add_category(ctx);
+    for entry in &COMMANDS {
+        let name = entry.name.to_string_lossy();
+        // SAFETY: name and flags are C strings, and the handler lives as long as the module.
+        let command = unsafe {
+            let status = api!(RedisModule_CreateCommand(
+                ctx,
+                entry.name.as_ptr(),
+                Some(entry.handler),
+                entry.flags.as_ptr(),
+                1,
+                1,
+                1,
+            ));
+            if status != 0 {
+                return Err(format!("the server refuses the command {name}"));
+            }
+            api!(RedisModule_GetCommand(ctx, entry.name.as_ptr()))
+        };
+        if command.is_null() || !describe(command, entry) {
+            return Err(format!("the server refuses the description of the command {name}"));
+        }
+        if category && entry.name != EFFECT {
+            categorize(ctx, command, entry);
+        }
+    }
+    Ok(())
+}
+
+/// Gives the server arity, key and documentation of a command, which it copies.
+fn describe(command: *mut raw::RedisModuleCommand, entry: &Entry) -> bool {
+    let version = raw::RedisModuleCommandInfoVersion {
+        version: 1,
+        sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+        sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+        sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+    };
+    // SAFETY: an all-zero entry is the mark of the end of both lists, as the API defines it.
+    let (mut keys, end) =
+        unsafe { ([key_spec(entry.key), std::mem::zeroed()], std::mem::zeroed()) };
+    let mut arguments: Vec<_> = entry.arguments.iter().map(argument).collect();
+    arguments.push(end);
+    let info = raw::RedisModuleCommandInfo {
+        version: &raw const version,
+        summary: entry.summary.as_ptr(),
+        complexity: entry.complexity.as_ptr(),
+        since: SINCE.as_ptr(),
+        history: ptr::null_mut(),
+        tips: ptr::null(),
+        arity: entry.arity,
+        key_specs: keys.as_mut_ptr(),
+        args: arguments.as_mut_ptr(),
+    };
+    // SAFETY: all that the description points to outlives the call, which copies it.
+    unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) == 0 }
+}
+
+fn key_spec(flags: u32) -> raw::RedisModuleCommandKeySpec {
+    raw::RedisModuleCommandKeySpec {
+        notes: ptr::null(),
+        flags: u64::from(flags),
+        begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX,
+        bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+            index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: 1 },
+        },
+        find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
+        fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
+            range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+                lastkey: 0,
+                keystep: 1,
+                limit: 0,
+            },
+        },
+    }
+}
+
+fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
+    let optional = raw::REDISMODULE_CMD_ARG_OPTIONAL;
+    let flags = if argument.optional { optional } else { raw::REDISMODULE_CMD_ARG_NONE };
+    raw::RedisModuleCommandArg {
+        name: argument.name.as_ptr(),
+        type_: argument.kind,
+        key_spec_index: if argument.kind == kind::KEY { 0 } else { -1 },
+        token: argument.token.map_or(ptr::null::<c_char>(), CStr::as_ptr),
+        summary: ptr::null(),
+        since: ptr::null(),
+        flags: c_int::try_from(flags).unwrap_or_default(),
+        deprecated_since: ptr::null(),
+        subargs: ptr::null_mut(),
+        display_text: ptr::null(),
+    }
+}
+
+/// Adds the ACL category @ratelimit, on servers that let a module add one.
+fn add_category(ctx: *mut raw::RedisModuleCtx) -> bool {
+    // SAFETY: the name is a C string; called in OnLoad, as the API demands.
+    let added = unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx, CATEGORY.as_ptr())) };
+    if added.is_some_and(|status| status != 0) {
+        server::warn(ctx, "the ACL category @ratelimit cannot be added, the module goes without");
+    }
+    added == Some(0)
+}
+
+fn categorize(ctx: *mut raw::RedisModuleCtx, command: *mut raw::RedisModuleCommand, entry: &Entry) {
+    // SAFETY: the command was just created, the name is a C string.
+    let status = unsafe {
+        raw::RedisModule_SetCommandACLCategories.map(|set| set(command, CATEGORY.as_ptr()))
+    };
+    if status.is_some_and(|status| status != 0) {
+        let name = entry.name.to_string_lossy();
+        server::warn(ctx, &format!("{name} cannot be put into the ACL category @ratelimit"));
+    }
+}

@@ -1,0 +1,385 @@
+//! The server's API, wrapped so that what is built on it needs no unsafe code: a call's context,
+//! its arguments, an open key.
+//!
+//! Every wrapper relies on the same guarantees of the server, named where they are used: a context
+//! and its argument strings live until the command handler returns, an open key until it is
+//! closed, and all of it is used by the main thread alone. [`missing_function`] is asked once, at
+//! load, so that afterwards each function in [`REQUIRED`] is known to be there.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use redis_module::raw;
+
+use crate::args;
+use crate::error::Error;
+
+/// Calls a function of the server's API by its name without the prefix.
+macro_rules! api {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        match raw::$name {
+            Some(function) => function($($argument),*),
+            None => $crate::module::server::absent(stringify!($name)),
+        }
+    };
+}
+pub(super) use api;
+
+/// Ends the call: the boundary turns it into an error. Never reached after a successful load.
+#[cold]
+pub(super) fn absent(name: &'static str) -> ! {
+    std::panic::resume_unwind(Box::new(name))
+}
+
+/// The name of the first function of the API that the module cannot do without and that the
+/// server does not have.
+pub fn missing_function() -> Option<&'static str> {
+    macro_rules! first_absent {
+        ($($name:ident),* $(,)?) => {
+            // SAFETY: the server fills the table of functions in once, before this is called.
+            $(if unsafe { raw::$name }.is_none() { return Some(stringify!($name)); })*
+        };
+    }
+    first_absent!(
+        RedisModule_CloseKey,
+        RedisModule_CreateCommand,
+        RedisModule_CreateDataType,
+        RedisModule_DigestAddStringBuffer,
+        RedisModule_DigestEndSequence,
+        RedisModule_EmitAOF,
+        RedisModule_Free,
+        RedisModule_GetAbsExpire,
+        RedisModule_GetCommand,
+        RedisModule_GetContextFlags,
+        RedisModule_IsIOError,
+        RedisModule_KeyType,
+        RedisModule_LoadConfigs,
+        RedisModule_LoadStringBuffer,
+        RedisModule_LogIOError,
+        RedisModule_MallocSize,
+        RedisModule_ModuleTypeGetType,
+        RedisModule_ModuleTypeGetValue,
+        RedisModule_ModuleTypeSetValue,
+        RedisModule_NotifyKeyspaceEvent,
+        RedisModule_OpenKey,
+        RedisModule_RegisterBoolConfig,
+        RedisModule_Replicate,
+        RedisModule_ReplicateVerbatim,
+        RedisModule_ReplyWithArray,
+        RedisModule_ReplyWithError,
+        RedisModule_ReplyWithLongLong,
+        RedisModule_ReplyWithNull,
+        RedisModule_ReplyWithSimpleString,
+        RedisModule_SaveStringBuffer,
+        RedisModule_SetAbsExpire,
+        RedisModule_SetCommandInfo,
+        RedisModule_SetModuleOptions,
+        RedisModule_SignalModifiedKey,
+        RedisModule_StringPtrLen,
+    );
+    None
+}
+
+/// Writes a line to the server's log, as a warning.
+pub fn warn(ctx: *mut raw::RedisModuleCtx, text: &str) {
+    let text = CString::new(text).unwrap_or_default();
+    // SAFETY: both format and text are C strings that outlive the call; "%s" takes one string.
+    unsafe {
+        if let Some(log) = raw::RedisModule_Log {
+            log(ctx, c"warning".as_ptr(), c"%s".as_ptr(), text.as_ptr());
+        }
+    }
+}
+
+/// Sets the module's options, `REDISMODULE_OPTION_*`.
+pub fn set_options(ctx: *mut raw::RedisModuleCtx, options: u32) {
+    // SAFETY: the context is that of OnLoad.
+    unsafe {
+        api!(RedisModule_SetModuleOptions(ctx, c_int::try_from(options).unwrap_or_default()))
+    };
+}
+
+/// The arguments of loadmodule.
+pub fn arguments<'a>(argv: *mut *mut raw::RedisModuleString, argc: c_int) -> Vec<&'a [u8]> {
+    let argc = usize::try_from(argc).unwrap_or_default();
+    if argv.is_null() || argc == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the server hands `argc` valid strings to OnLoad, which live until it returns.
+    let argv = unsafe { slice::from_raw_parts(argv.cast::<NonNull<_>>(), argc) };
+    argv.iter().map(|&string| bytes(string)).collect()
+}
+
+/// The bytes of one of the server's strings.
+fn bytes<'a>(string: NonNull<raw::RedisModuleString>) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: arguments are valid and unchanged until the handler returns, `len` receives the
+    // number of bytes behind the pointer, and the pointer is never null.
+    unsafe {
+        let bytes = api!(RedisModule_StringPtrLen(string.as_ptr(), &raw mut len));
+        slice::from_raw_parts(bytes.cast(), len)
+    }
+}
+
+/// One call of a command.
+pub struct Call<'a> {
+    ctx: *mut raw::RedisModuleCtx,
+    argv: &'a [NonNull<raw::RedisModuleString>],
+}
+
+/// Runs a command handler's body: an error becomes the reply, and so does a panic, which would
+/// otherwise end the server.
+pub fn handle(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+    body: impl FnOnce(&Call<'_>) -> Result<(), Error>,
+) -> c_int {
+    let argc = usize::try_from(argc).unwrap_or_default();
+    // SAFETY: the server hands `argc` valid strings to a handler, which live until it returns; a
+    // pointer that is never null has the layout of NonNull.
+    let argv = unsafe { slice::from_raw_parts(argv.cast::<NonNull<_>>(), argc) };
+    let call = Call { ctx, argv };
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(&call)));
+    match outcome {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => call.reply_error(&error),
+        Err(_) => {
+            warn(ctx, "bug in the module rl: a command panicked, please report it");
+            call.reply_error(&Error::Bug);
+        }
+    }
+    0
+}
+
+/// The words of a call after its key, as many as any valid call has.
+pub struct Words<'a> {
+    words: [&'a [u8]; args::ENOUGH],
+    len: usize,
+}
+
+impl<'a> Words<'a> {
+    /// The words, for the parser.
+    pub fn as_slice(&self) -> &[&'a [u8]] {
+        self.words.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl<'a> Call<'a> {
+    /// The argument that names the key.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] without one, which the arity of the commands rules out.
+    pub fn key_name(&self) -> Result<NonNull<raw::RedisModuleString>, Error> {
+        self.argv.get(1).copied().ok_or(Error::Bug)
+    }
+
+    /// The bytes of the argument at `index`; the command's name is at 0.
+    pub fn argument(&self, index: usize) -> Option<&'a [u8]> {
+        self.argv.get(index).map(|&string| bytes(string))
+    }
+
+    /// The words after the key.
+    pub fn words(&self) -> Words<'a> {
+        let mut words: [&[u8]; args::ENOUGH] = [&[]; args::ENOUGH];
+        let len = self.argv.len().saturating_sub(2).min(args::ENOUGH);
+        for (index, word) in words.iter_mut().take(len).enumerate() {
+            *word = self.argument(index + 2).unwrap_or_default();
+        }
+        Words { words, len }
+    }
+
+    /// The flags of the context, `REDISMODULE_CTX_FLAGS_*`.
+    pub fn flags(&self) -> u32 {
+        // SAFETY: the context is valid during the call.
+        let flags = unsafe { api!(RedisModule_GetContextFlags(self.ctx)) };
+        u32::try_from(flags).unwrap_or_default()
+    }
+
+    /// Replies with an array of integers.
+    pub fn reply_integers(&self, values: &[i64]) {
+        // SAFETY: the context is valid during the call; the array is filled with as many elements
+        // as it announces.
+        unsafe {
+            api!(RedisModule_ReplyWithArray(self.ctx, values.len().try_into().unwrap_or_default()));
+            for &value in values {
+                api!(RedisModule_ReplyWithLongLong(self.ctx, value));
+            }
+        }
+    }
+
+    /// Replies with null.
+    pub fn reply_null(&self) {
+        // SAFETY: the context is valid during the call.
+        unsafe { api!(RedisModule_ReplyWithNull(self.ctx)) };
+    }
+
+    /// Replies with the status `OK`.
+    pub fn reply_ok(&self) {
+        // SAFETY: the context is valid during the call, the text is a C string.
+        unsafe { api!(RedisModule_ReplyWithSimpleString(self.ctx, c"OK".as_ptr())) };
+    }
+
+    fn reply_error(&self, error: &Error) {
+        let text = CString::new(error.to_string()).unwrap_or_default();
+        // SAFETY: the context is valid during the call; the server copies the text.
+        unsafe {
+            if let Some(reply) = raw::RedisModule_ReplyWithError {
+                reply(self.ctx, text.as_ptr());
+            }
+        }
+    }
+
+    /// Sends the effect of this call to the replicas and the append-only file, in place of the
+    /// call: `rl.effect key payload expire-ms`.
+    pub fn replicate_effect(&self, payload: &[u8], expire_ms: i64) -> Result<(), Error> {
+        let key = self.key_name()?;
+        // SAFETY: the format "sbl" takes a string, a buffer with its length and a long long; all
+        // outlive the call.
+        unsafe {
+            api!(RedisModule_Replicate(
+                self.ctx,
+                super::command::EFFECT.as_ptr(),
+                c"sbl".as_ptr(),
+                key.as_ptr(),
+                payload.as_ptr().cast::<c_char>(),
+                payload.len(),
+                expire_ms,
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sends this call, as it came, on to the append-only file and to replicas of this replica.
+    pub fn replicate_verbatim(&self) {
+        // SAFETY: the context is valid during the call.
+        unsafe { api!(RedisModule_ReplicateVerbatim(self.ctx)) };
+    }
+
+    /// Tells WATCH and client-side caches that the key has changed.
+    pub fn signal_modified(&self) -> Result<(), Error> {
+        let key = self.key_name()?;
+        // SAFETY: context and key name are valid during the call.
+        unsafe { api!(RedisModule_SignalModifiedKey(self.ctx, key.as_ptr())) };
+        Ok(())
+    }
+
+    /// Publishes a keyspace event of the class of modules, if anybody has asked for these.
+    pub fn notify(&self, event: &CStr) -> Result<(), Error> {
+        let key = self.key_name()?;
+        // SAFETY: context and key name are valid during the call, the event is a C string.
+        unsafe {
+            api!(RedisModule_NotifyKeyspaceEvent(
+                self.ctx,
+                raw::REDISMODULE_NOTIFY_MODULE,
+                event.as_ptr(),
+                key.as_ptr(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Opens the key of this call: to look, or to look and write.
+    pub fn open_key(&self, write: bool) -> Result<Key<'_>, Error> {
+        let name = self.key_name()?;
+        let mode = raw::REDISMODULE_READ | if write { raw::REDISMODULE_WRITE } else { 0 };
+        let mode = c_int::try_from(mode).unwrap_or_default();
+        // SAFETY: context and key name are valid during the call.
+        let key = unsafe { api!(RedisModule_OpenKey(self.ctx, name.as_ptr(), mode)) };
+        // A key that is opened to read and absent is null, which all functions used here take.
+        Ok(Key { key: key.cast(), call: PhantomData })
+    }
+}
+
+/// An open key, closed when dropped.
+pub struct Key<'a> {
+    key: *mut raw::RedisModuleKey,
+    call: PhantomData<&'a Call<'a>>,
+}
+
+/// What an open key holds.
+pub enum Content {
+    /// Nothing.
+    Empty,
+    /// A value of a module, of this type.
+    Module(*mut raw::RedisModuleType),
+    /// A value of the server's own types.
+    Other,
+}
+
+impl Key<'_> {
+    /// What the key holds.
+    pub fn content(&self) -> Content {
+        // SAFETY: the key is open; both functions take null for an absent key.
+        unsafe {
+            let kind = api!(RedisModule_KeyType(self.key));
+            match isize::try_from(kind).unwrap_or_default() {
+                raw::REDISMODULE_KEYTYPE_EMPTY => Content::Empty,
+                raw::REDISMODULE_KEYTYPE_MODULE => {
+                    Content::Module(api!(RedisModule_ModuleTypeGetType(self.key)))
+                }
+                _ => Content::Other,
+            }
+        }
+    }
+
+    /// The value, which is the module's own pointer.
+    pub fn value(&self) -> *mut c_void {
+        // SAFETY: the key is open and holds a module's value.
+        unsafe { api!(RedisModule_ModuleTypeGetValue(self.key)) }
+    }
+
+    /// Stores a value in an empty key that is open to write; the server frees it with the type.
+    pub fn set_value(&self, data_type: *mut raw::RedisModuleType, value: *mut c_void) -> bool {
+        // SAFETY: the key is open to write, the type was registered, the value is of that type.
+        unsafe { api!(RedisModule_ModuleTypeSetValue(self.key, data_type, value)) == 0 }
+    }
+
+    /// When the key expires, in ms since the epoch.
+    pub fn expire_ms(&self) -> Option<i64> {
+        // SAFETY: the key is open.
+        let expire_ms = unsafe { api!(RedisModule_GetAbsExpire(self.key)) };
+        (expire_ms != i64::from(raw::REDISMODULE_NO_EXPIRE)).then_some(expire_ms)
+    }
+
+    /// Lets the key expire at `expire_ms`, in ms since the epoch.
+    pub fn set_expire_ms(&self, expire_ms: i64) {
+        // SAFETY: the key is open to write and holds a value.
+        unsafe { api!(RedisModule_SetAbsExpire(self.key, expire_ms.max(0))) };
+    }
+}
+
+impl Drop for Key<'_> {
+    fn drop(&mut self) {
+        if !self.key.is_null() {
+            // SAFETY: the key is open and not used afterwards.
+            unsafe {
+                if let Some(close) = raw::RedisModule_CloseKey {
+                    close(self.key);
+                }
+            }
+        }
+    }
+}
+
+/// The version of a Valkey server; none of any other.
+pub fn valkey_version(ctx: *mut raw::RedisModuleCtx) -> Option<String> {
+    // SAFETY: the context is that of OnLoad; the data is freed after the last use of what it
+    // holds, and a field is null or a C string.
+    unsafe {
+        let data = (raw::RedisModule_GetServerInfo?)(ctx, c"server".as_ptr());
+        let field = (raw::RedisModule_ServerInfoGetFieldC?)(data, c"valkey_version".as_ptr());
+        let value =
+            (!field.is_null()).then(|| CStr::from_ptr(field).to_string_lossy().into_owned());
+        (raw::RedisModule_FreeServerInfo?)(ctx, data);
+        value
+    }
+}
+
+/// A null pointer, for callbacks that have nothing to return.
+pub const fn null() -> *mut c_void {
+    ptr::null_mut()
+}
