@@ -43,8 +43,9 @@ impl Time {
 /// still within a transaction or script; before, the system's.
 fn server_us() -> u64 {
     // SAFETY: the function takes nothing and only reads the server's time.
-    if let Some(cached_us) = unsafe { raw::RedisModule_CachedMicroseconds } {
-        return u64::try_from(unsafe { cached_us() }).unwrap_or_default();
+    let cached_us = unsafe { raw::RedisModule_CachedMicroseconds.map(|cached_us| cached_us()) };
+    if let Some(cached_us) = cached_us {
+        return u64::try_from(cached_us).unwrap_or_default();
     }
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)

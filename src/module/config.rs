@@ -81,7 +81,7 @@ fn parse(arguments: &[&[u8]]) -> Result<[Option<bool>; SWITCHES.len()], String> 
             let name = [b"rl.", switch.name.to_bytes()].concat();
             word.eq_ignore_ascii_case(&name)
         };
-        let place = SWITCHES.iter().position(|switch| named(&switch));
+        let place = SWITCHES.iter().position(named);
         let Some(slot) = place.and_then(|place| given.get_mut(place)) else {
             return Err(format!("unknown loadmodule argument '{shown}', expected {}", names()));
         };
