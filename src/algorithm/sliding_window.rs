@@ -253,7 +253,8 @@ impl<'a> Present<'a> {
 
     /// How long a hit at `time_ms` still counts, in µs; 0 for one that does not.
     fn leaves_in_us(&self, quota: &Quota, time_ms: i64) -> u64 {
-        let left_ms = time_ms.saturating_add(ms(quota.window_ms)) - ms(self.us / 1000);
+        let leaves_ms = time_ms.saturating_add(ms(quota.window_ms));
+        let left_ms = leaves_ms.saturating_sub(ms(self.us / 1000));
         u64::try_from(left_ms).map_or(0, |left_ms| (left_ms * 1000).saturating_sub(self.us % 1000))
     }
 }
