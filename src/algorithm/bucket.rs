@@ -93,7 +93,7 @@ impl<C: Content> Limiter for Bucket<C> {
         let before = state.level_at(now.us);
         let level = before.saturating_sub(state.quota.shares(units));
         let look = Request::look(1);
-        let passes = state.quota.threshold(&look).is_some_and(|threshold| level <= threshold);
+        let passes = state.quota.retry_after(level, &look) == Wait::Us(0);
         let verdict = if passes { Verdict::Allowed } else { Verdict::Denied };
         let delay_us = if C::QUEUES && passes { state.quota.time_us(level) } else { 0 };
         let decision = state.quota.decision(verdict, level, delay_us, &look);
