@@ -50,9 +50,9 @@ pub trait Content {
     /// Whether what is in the bucket leaves it in turn, so that a request waits for its own.
     const QUEUES: bool;
 
-    /// The level after the capacity changed from that of `old` to that of `new`, in shares of
-    /// `new`.
-    fn resize(level: u128, old: &Quota, new: &Quota) -> u128;
+    /// The whole units of a level, whose fraction stays, after the capacity changed; none if
+    /// nothing is left of the level.
+    fn resize(units: u128, old_capacity: u64, new_capacity: u64) -> Option<u128>;
 }
 
 /// A limiter with a level: see [`super::token_bucket`] and [`super::leaky_bucket`].
@@ -140,8 +140,7 @@ impl State {
         let mut level = self.level_at(now.us);
         // A state past its reset is no state: a larger capacity starts full, not at the old one.
         if changed && level > 0 {
-            level = C::resize(quota.carry_over(level, &self.quota)?, &self.quota, quota);
-            quota.check_level(level)?;
+            level = quota.carry_over::<C>(level, &self.quota)?;
         }
         Ok(Present { level, us: now.us, outdated: changed || now.set_back_us > 0 })
     }
@@ -191,14 +190,15 @@ impl Quota {
         saturate(shares.div_ceil(self.shares_a_us()))
     }
 
-    /// `level` of the quota `old` in shares of this one, its fraction of a unit rounded up.
-    fn carry_over(&self, level: u128, old: &Quota) -> Result<u128, Error> {
-        if self.rate == old.rate && self.period_ms == old.period_ms {
-            return Ok(level);
-        }
+    /// `level` of the quota `old` under this one, its fraction of a unit rounded up. The bounds
+    /// are those of the level that is left under the new capacity.
+    fn carry_over<C: Content>(&self, level: u128, old: &Quota) -> Result<u128, Error> {
         let (from, to) = (old.shares_a_unit(), self.shares_a_unit());
-        let units = (level / from).checked_mul(to).ok_or(Error::TooSlow)?;
-        let level = units.checked_add(mul_div_ceil(level % from, to, from));
+        let Some(units) = C::resize(level / from, old.capacity, self.capacity) else {
+            return Ok(0);
+        };
+        let fraction = mul_div_ceil(level % from, to, from);
+        let level = units.checked_mul(to).and_then(|shares| shares.checked_add(fraction));
         let level = level.ok_or(Error::TooSlow)?;
         self.check_level(level)?;
         Ok(level)

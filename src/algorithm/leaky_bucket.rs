@@ -8,7 +8,7 @@
 //!
 //! Source: ITU-T I.371, annex A, the leaky bucket as a meter; the delay is that of Turner's queue.
 
-use super::bucket::{Bucket, Content, Quota};
+use super::bucket::{Bucket, Content};
 
 /// The limiter of `RL.LEAKY`.
 pub type LeakyBucket = Bucket<Held>;
@@ -20,7 +20,7 @@ impl Content for Held {
     const QUEUES: bool = true;
 
     /// What was poured in stays, whatever the capacity.
-    fn resize(level: u128, _old: &Quota, _new: &Quota) -> u128 {
-        level
+    fn resize(units: u128, _old_capacity: u64, _new_capacity: u64) -> Option<u128> {
+        Some(units)
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Source: RFC 2697, section 3, with one bucket: `capacity` is its CBS, the rate its CIR.
 
-use super::bucket::{Bucket, Content, Quota};
+use super::bucket::{Bucket, Content};
 
 /// The limiter of `RL.TOKENBUCKET`.
 pub type TokenBucket = Bucket<Missing>;
@@ -20,9 +20,7 @@ impl Content for Missing {
 
     /// The tokens held stay: a larger bucket lacks all that was added, a smaller one only loses
     /// what no longer fits.
-    fn resize(missing: u128, old: &Quota, new: &Quota) -> u128 {
-        let added = new.shares(new.capacity.saturating_sub(old.capacity));
-        let removed = new.shares(old.capacity.saturating_sub(new.capacity));
-        missing.saturating_add(added).saturating_sub(removed)
+    fn resize(missing: u128, old_capacity: u64, new_capacity: u64) -> Option<u128> {
+        (missing + u128::from(new_capacity)).checked_sub(u128::from(old_capacity))
     }
 }
