@@ -1,0 +1,63 @@
+# What a user or a developer of redis-rl types. `make help` lists it.
+#
+# Every target installs what it lacks first (see setup), so that none needs a second command.
+
+PORT ?= 6379
+MODULE := $(CURDIR)/target/release/libredis_rl.so
+# The core, its tests and benches are built without the server's binding, in a folder of their own:
+# the library that cargo builds on the way for them is not the module.
+CORE := --no-default-features --locked --target-dir target/core
+
+.PHONY: help run build test lint bench setup
+
+## help: this list
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+## run: build the module and start Redis with it on PORT (6379), in the foreground
+run: build
+	@if redis-cli -p $(PORT) ping >/dev/null 2>&1; then \
+		echo "Something already answers on port $(PORT). Take another: make run PORT=7777"; exit 1; \
+	fi
+	redis-server --port $(PORT) --bind 127.0.0.1 --save '' --loadmodule $(MODULE)
+
+## build: the module, target/release/libredis_rl.so
+build: setup
+	cargo build --release --locked
+
+## test: all tests, of the core and on a real server (RL_SERVER=command for another server)
+test: build
+	RL_MODULE=$(MODULE) cargo test $(CORE)
+
+## lint: format, clippy with and without the server's binding, documentation
+lint: setup
+	cargo fmt --check
+	cargo clippy --locked --release -- -D warnings
+	cargo clippy $(CORE) --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc $(CORE) --no-deps --quiet
+
+## bench: what a decision of each limiter costs, without a server (criterion)
+bench: setup
+	cargo bench $(CORE)
+
+# The module's build reads the server's C header through libclang; running and testing needs a
+# server. Both are Debian packages. The server's package would also start a service on port 6379,
+# without the module: policy-rc.d, where the system has none of its own, tells it not to.
+## setup: install redis-server and libclang-dev, if they are missing (Debian, Ubuntu)
+setup:
+	@missing=; \
+	command -v redis-server >/dev/null 2>&1 || missing="$$missing redis-server"; \
+	ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1 \
+		|| [ -n "$$LIBCLANG_PATH" ] || missing="$$missing libclang-dev"; \
+	[ -n "$$missing" ] || exit 0; \
+	echo "Missing, and needed to build and run the module:$$missing"; \
+	command -v apt-get >/dev/null 2>&1 || { \
+		echo "There is no apt-get here: install what provides them, then call make again."; exit 1; }; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; policy=/usr/sbin/policy-rc.d; mine=; \
+	if [ ! -e $$policy ]; then \
+		printf '#!/bin/sh\nexit 101\n' | $$sudo tee $$policy >/dev/null; \
+		$$sudo chmod 755 $$policy; mine=1; \
+	fi; \
+	$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq $$missing; status=$$?; \
+	[ -z "$$mine" ] || $$sudo rm -f $$policy; exit $$status
