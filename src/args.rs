@@ -65,6 +65,14 @@ pub fn peek(args: &[&[u8]]) -> Result<Call<()>, Error> {
     Ok(Call { quota: (), request: Request::look(options.cost.unwrap_or(1)), at_ms: options.at_ms })
 }
 
+/// `[AT ms]`, as `RL.INFO` takes it: the caller's time in ms.
+///
+/// # Errors
+/// One for the first argument that is wrong.
+pub fn info(args: &[&[u8]]) -> Result<Option<u64>, Error> {
+    Ok(Options::parse(args.iter().copied(), &TIME)?.at_ms)
+}
+
 /// `n [AT ms]`, as `RL.REFUND` takes them: the units, and the caller's time in ms.
 ///
 /// # Errors
@@ -72,7 +80,7 @@ pub fn peek(args: &[&[u8]]) -> Result<Call<()>, Error> {
 pub fn refund(args: &[&[u8]]) -> Result<(u64, Option<u64>), Error> {
     let mut words = args.iter().copied();
     let back = units(words.next(), limits::MIN_UNITS, Error::Refund)?;
-    Ok((back, Options::parse(words, &REFUND)?.at_ms))
+    Ok((back, Options::parse(words, &TIME)?.at_ms))
 }
 
 /// The absolute expiry in the internal command, in ms since the epoch.
@@ -130,7 +138,7 @@ const SLIDING_WINDOW: Accepts = Accepts {
     listed: "RESOLUTION, COST, PEEK, FORCE, RESERVE, SHADOW, AT",
 };
 const PEEK: Accepts = Accepts { names: &[Name::Cost, Name::At], listed: "COST, AT" };
-const REFUND: Accepts = Accepts { names: &[Name::At], listed: "AT" };
+const TIME: Accepts = Accepts { names: &[Name::At], listed: "AT" };
 
 #[derive(Clone, Copy)]
 enum Name {

@@ -3,7 +3,7 @@
 //! A call is a flow with no way back: argument bytes become a typed call ([`args`]), the call and
 //! the state of its key become a decision and, where something changes, the next state
 //! ([`algorithm`]); the next state is stored and replicated as bytes ([`codec`]), the decision
-//! becomes integers ([`reply`]). All of that is pure: no clock, key, log or server type, no float,
+//! becomes integers ([`reply`]); [`report`] is for whoever looks at a key. All of that is pure: no clock, key, log or server type, no float,
 //! no unsafe code. Only `module`, behind the feature of that name, knows the server.
 //!
 //! The contract of the commands is `docs/commands.md`; the reasons for the design are in
@@ -25,6 +25,7 @@ pub mod codec;
 pub mod error;
 pub mod limits;
 pub mod reply;
+pub mod report;
 
 #[cfg(feature = "module")]
 mod module;

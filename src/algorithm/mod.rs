@@ -93,6 +93,11 @@ impl Clock {
         }
     }
 
+    /// The time of a call on a key that was last written at `last_write_us`, in µs.
+    pub fn time_after(self, last_write_us: u64) -> u64 {
+        self.now(last_write_us).us
+    }
+
     /// The time of a call on a key that holds nothing.
     const fn us(self) -> u64 {
         match self {

@@ -143,6 +143,13 @@ impl Limiter for SlidingWindow {
     }
 }
 
+impl State {
+    /// The units that count at the time of a call.
+    pub fn units_at(&self, clock: Clock) -> u64 {
+        Present::new(&self.quota, Some(self), clock).units
+    }
+}
+
 impl<'a> Present<'a> {
     fn new(quota: &Quota, state: Option<&'a State>, clock: Clock) -> Present<'a> {
         let Some(state) = state else {

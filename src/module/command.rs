@@ -119,6 +119,34 @@ impl Visit for Peek<'_> {
     }
 }
 
+/// `RL.INFO`: what the key remembers, and where it stands.
+pub unsafe extern "C" fn info(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    handle(ctx, argv, argc, |call| {
+        let time = Time::read(args::info(call.words().as_slice())?)?;
+        if !keyspace::visit(call, false, Info { call, time })? {
+            call.reply_null();
+        }
+        Ok(())
+    })
+}
+
+struct Info<'a> {
+    call: &'a Call<'a>,
+    time: Time,
+}
+
+impl Visit for Info<'_> {
+    fn visit<S: Stored>(self, slot: Slot<'_, S>) -> Result<(), Error> {
+        let state = slot.state().ok_or(Error::Bug)?;
+        self.call.reply_map(&S::report(state, self.time.clock));
+        Ok(())
+    }
+}
+
 /// `RL.REFUND`: gives units back.
 pub unsafe extern "C" fn refund(
     ctx: *mut raw::RedisModuleCtx,

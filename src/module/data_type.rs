@@ -18,6 +18,7 @@ use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
 use crate::codec::{VERSION, Wire};
+use crate::report::Report;
 
 /// A type of the server: its name, and its handle from load on.
 pub struct DataType {
@@ -38,7 +39,7 @@ impl DataType {
 }
 
 /// A limiter whose state is a value of the server.
-pub trait Stored: Wire + 'static {
+pub trait Stored: Wire + Report + 'static {
     /// The type of its values.
     fn data_type() -> &'static DataType;
 

@@ -68,7 +68,7 @@ const PEEK: Argument = switch(c"peek", c"PEEK");
 const FORCE: Argument = switch(c"force", c"FORCE");
 const SHADOW: Argument = switch(c"shadow", c"SHADOW");
 
-static COMMANDS: [Entry; 6] = [
+static COMMANDS: [Entry; 7] = [
     Entry {
         name: c"rl.tokenbucket",
         handler: command::limit::<TokenBucket>,
@@ -119,6 +119,16 @@ static COMMANDS: [Entry; 6] = [
         summary: c"Answers what a call with the remembered parameters would get.",
         complexity: c"O(1) for buckets, O(log N) with N hits in a sliding window",
         arguments: &[KEY, COST, AT],
+    },
+    Entry {
+        name: c"rl.info",
+        handler: command::info,
+        flags: LOOKS,
+        arity: -2,
+        key: READ,
+        summary: c"Tells the parameters that a key remembers and where it stands.",
+        complexity: c"O(1) for buckets, O(log N) with N hits in a sliding window",
+        arguments: &[KEY, AT],
     },
     Entry {
         name: c"rl.refund",

@@ -16,6 +16,7 @@ use redis_module::raw;
 
 use crate::args;
 use crate::error::Error;
+use crate::report::Value;
 
 /// Calls a function of the server's API by its name without the prefix.
 macro_rules! api {
@@ -71,8 +72,10 @@ pub fn missing_function() -> Option<&'static str> {
         RedisModule_ReplyWithArray,
         RedisModule_ReplyWithError,
         RedisModule_ReplyWithLongLong,
+        RedisModule_ReplyWithMap,
         RedisModule_ReplyWithNull,
         RedisModule_ReplyWithSimpleString,
+        RedisModule_ReplyWithStringBuffer,
         RedisModule_SaveStringBuffer,
         RedisModule_SetAbsExpire,
         RedisModule_SetCommandInfo,
@@ -208,6 +211,31 @@ impl<'a> Call<'a> {
             for &value in values {
                 api!(RedisModule_ReplyWithLongLong(self.ctx, value));
             }
+        }
+    }
+
+    /// Replies with a map: a flat array where the client speaks RESP2.
+    pub fn reply_map(&self, fields: &[(&str, Value)]) {
+        // SAFETY: the context is valid during the call; the map is filled with as many pairs as it
+        // announces, and the server copies the texts.
+        unsafe {
+            api!(RedisModule_ReplyWithMap(self.ctx, fields.len().try_into().unwrap_or_default()));
+            for (name, value) in fields {
+                self.reply_text(name);
+                match value {
+                    Value::Text(text) => self.reply_text(text),
+                    &Value::Integer(value) => {
+                        api!(RedisModule_ReplyWithLongLong(self.ctx, value));
+                    }
+                }
+            }
+        }
+    }
+
+    fn reply_text(&self, text: &str) {
+        // SAFETY: the context is valid during the call; the server copies the text.
+        unsafe {
+            api!(RedisModule_ReplyWithStringBuffer(self.ctx, text.as_ptr().cast(), text.len()));
         }
     }
 
