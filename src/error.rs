@@ -51,6 +51,8 @@ pub enum Error {
     TooManyUnits,
     /// The key holds something else than the command's own state.
     WrongType,
+    /// The server is at its limit of memory, and the call would take more.
+    OutOfMemory,
     /// The payload of the internal command is no state that this module writes.
     Payload,
     /// The internal command, from somebody who is neither the primary nor the append-only file.
@@ -91,6 +93,7 @@ impl fmt::Display for Error {
                 "ERR COST must leave at most 9007199254740992 units recorded in the key"
             }
             Error::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
+            Error::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::Payload => "ERR payload must be a state written by this module",
             Error::Internal => {
                 "ERR rl.effect is internal: only a primary and the append-only file may send it"

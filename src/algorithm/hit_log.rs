@@ -214,12 +214,19 @@ impl HitLog {
         self.moved_back_ms = self.moved_back_ms.saturating_add(ms);
     }
 
-    /// Hands each block's memory to `mover`, which may return the same bytes at another place:
-    /// for a server that defragments its memory.
-    pub fn relocate(&mut self, mut mover: impl FnMut(Vec<u8>) -> Vec<u8>) {
-        for block in &mut self.blocks {
-            block.bytes = mover(std::mem::take(&mut block.bytes));
-        }
+    /// Whether adding `run` takes more memory.
+    pub fn grows_with(&self, run: Run) -> bool {
+        let packs = !self.is_empty() && self.own_time(run.time_ms) != self.open.time_ms;
+        let room = |block: &Block| block.bytes.capacity() - block.bytes.len();
+        packs && self.newest_block().is_none_or(|block| room(block) < RUN_BYTES)
+    }
+
+    /// Hands the memory of block `index` to `mover`, which may return the same bytes at another
+    /// place: for a server that defragments its memory. False if there is no such block.
+    pub fn relocate(&mut self, index: usize, mover: impl FnOnce(Vec<u8>) -> Vec<u8>) -> bool {
+        let Some(block) = self.blocks.get_mut(index) else { return false };
+        block.bytes = mover(std::mem::take(&mut block.bytes));
+        true
     }
 
     /// Bytes on the heap, where `usable` says what the allocation of a block's bytes really takes.

@@ -176,6 +176,11 @@ pub trait Limiter {
     /// The limit that the key remembers.
     fn quota(state: &Self::State) -> Self::Quota;
 
+    /// Whether `change` makes the state take more memory than it does.
+    fn grows(_state: &Self::State, _change: &Self::Change) -> bool {
+        false
+    }
+
     /// The state of a key that held nothing, after `change`.
     fn create(change: &Self::Change) -> Self::State;
 

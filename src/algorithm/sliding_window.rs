@@ -121,6 +121,10 @@ impl Limiter for SlidingWindow {
         state.quota
     }
 
+    fn grows(state: &State, change: &Change) -> bool {
+        change.add.is_some_and(|run| state.log.grows_with(run))
+    }
+
     fn create(change: &Change) -> State {
         let mut state = State { quota: change.quota, at_us: change.at_us, log: HitLog::default() };
         Self::apply(&mut state, change);

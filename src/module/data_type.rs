@@ -4,7 +4,8 @@
 //! `free` may run on another thread (UNLINK, FLUSHALL ASYNC), so a state shares nothing. Each
 //! callback catches a panic, as the commands do.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::slice;
@@ -48,6 +49,15 @@ pub trait Stored: Wire + Report + 'static {
         0
     }
 
+    /// Hands the allocation at `index`, besides the box, to `mover`; false if there is none.
+    fn relocate(
+        _state: &mut Self::State,
+        _index: usize,
+        _mover: impl FnOnce(Vec<u8>) -> Vec<u8>,
+    ) -> bool {
+        false
+    }
+
     /// How many allocations freeing the state gives back.
     fn free_effort(_state: &Self::State) -> usize {
         1
@@ -76,6 +86,14 @@ impl Stored for SlidingWindow {
 
     fn heap_bytes(state: &Self::State, usable: impl Fn(*const u8) -> usize) -> usize {
         state.log.heap_bytes(|bytes| usable(bytes.as_ptr()))
+    }
+
+    fn relocate(
+        state: &mut Self::State,
+        index: usize,
+        mover: impl FnOnce(Vec<u8>) -> Vec<u8>,
+    ) -> bool {
+        state.log.relocate(index, mover)
     }
 
     fn free_effort(state: &Self::State) -> usize {
@@ -108,7 +126,7 @@ fn register_one<S: Stored>(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> 
         free_effort: Some(free_effort::<S>),
         unlink: None,
         copy: Some(copy::<S>),
-        defrag: None,
+        defrag: Some(defrag::<S>),
         mem_usage2: None,
         free_effort2: None,
         unlink2: None,
@@ -267,4 +285,56 @@ where
 {
     // SAFETY: the server hands a value of the type this callback was registered for.
     guarded(server::null(), || into_value::<S>(unsafe { state::<S>(value) }.clone()))
+}
+
+/// Lets the server move the value's memory to where it leaves no gaps. A long log is moved in
+/// several calls: the cursor, which the server keeps, is the next block.
+unsafe extern "C" fn defrag<S: Stored>(
+    ctx: *mut raw::RedisModuleDefragCtx,
+    _key: *mut raw::RedisModuleString,
+    value: *mut *mut c_void,
+) -> c_int {
+    guarded(0, || {
+        let mut cursor: c_ulong = 0;
+        // SAFETY: the context is valid during the callback. `value` points at the key's value of
+        // the type this callback was registered for, and nobody else uses it meanwhile.
+        let state = unsafe {
+            api!(RedisModule_DefragCursorGet(ctx, &raw mut cursor));
+            let moved = api!(RedisModule_DefragAlloc(ctx, *value));
+            if !moved.is_null() {
+                *value = moved;
+            }
+            &mut *(*value).cast::<S::State>()
+        };
+        let mut index = usize::try_from(cursor).unwrap_or_default();
+        while S::relocate(state, index, |bytes| relocate(ctx, bytes)) {
+            index += 1;
+            // SAFETY: the context is valid during the callback.
+            unsafe {
+                if api!(RedisModule_DefragShouldStop(ctx)) != 0 {
+                    let next = c_ulong::try_from(index).unwrap_or_default();
+                    // Without a cursor the server wants it done at once.
+                    if api!(RedisModule_DefragCursorSet(ctx, next)) == 0 {
+                        return 1;
+                    }
+                }
+            }
+        }
+        0
+    })
+}
+
+/// The same bytes, where the server wants them.
+fn relocate(ctx: *mut raw::RedisModuleDefragCtx, bytes: Vec<u8>) -> Vec<u8> {
+    let mut bytes = ManuallyDrop::new(bytes);
+    if bytes.capacity() == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the buffer of a Vec comes from the server's allocator, whole. Where the server moves
+    // it, it has copied all of it and freed the old one.
+    unsafe {
+        let moved = api!(RedisModule_DefragAlloc(ctx, bytes.as_mut_ptr().cast()));
+        let start = if moved.is_null() { bytes.as_mut_ptr() } else { moved.cast() };
+        Vec::from_raw_parts(start, bytes.len(), bytes.capacity())
+    }
 }

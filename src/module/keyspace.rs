@@ -5,6 +5,7 @@
 //! expiry, replicate the result, tell WATCH. A call that writes nothing does none of it.
 
 use super::data_type::{Stored, into_value};
+use super::memory;
 use super::server::{Call, Content, Key};
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
@@ -60,12 +61,18 @@ impl<'a, S: Stored> Slot<'a, S> {
     }
 
     /// Writes a change, with the expiry of the state that it leaves, and sends it on.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], where the change needs memory and the server has none.
     pub fn write(
         mut self,
         call: &Call<'_>,
         change: &S::Change,
         expire_ms: i64,
     ) -> Result<(), Error> {
+        if self.state.as_deref().is_none_or(|state| S::grows(state, change)) {
+            memory::ask(call)?;
+        }
         self.apply(change)?;
         self.key.set_expire_ms(expire_ms);
         let mut payload = Buffer::new();

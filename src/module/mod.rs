@@ -1,7 +1,7 @@
 //! The binding to the server: what it loads, registers and calls.
 //!
 //! [`command`] is the pipeline of a call, [`keyspace`] the keys, [`data_type`] the callbacks of
-//! the values, [`config`] the options, [`registry`] the table of commands, [`clock`] the time.
+//! the values, [`config`] the options, [`registry`] the table of commands, [`clock`] the time, [`memory`] its limit.
 //! [`server`] wraps the server's API. Nothing outside this folder knows a server.
 
 mod clock;
@@ -9,6 +9,7 @@ mod command;
 mod config;
 mod data_type;
 mod keyspace;
+mod memory;
 mod registry;
 mod server;
 

@@ -45,13 +45,20 @@ pub fn missing_function() -> Option<&'static str> {
         };
     }
     first_absent!(
+        RedisModule_Call,
+        RedisModule_CallReplyStringPtr,
         RedisModule_CloseKey,
         RedisModule_CreateCommand,
         RedisModule_CreateDataType,
+        RedisModule_DefragAlloc,
+        RedisModule_DefragCursorGet,
+        RedisModule_DefragCursorSet,
+        RedisModule_DefragShouldStop,
         RedisModule_DigestAddStringBuffer,
         RedisModule_DigestEndSequence,
         RedisModule_EmitAOF,
         RedisModule_Free,
+        RedisModule_FreeCallReply,
         RedisModule_GetAbsExpire,
         RedisModule_GetCommand,
         RedisModule_GetContextFlags,
@@ -95,6 +102,16 @@ pub fn warn(ctx: *mut raw::RedisModuleCtx, text: &str) {
             log(ctx, c"warning".as_ptr(), c"%s".as_ptr(), text.as_ptr());
         }
     }
+}
+
+/// What the server answers when it is asked.
+pub enum Answer {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+    /// This server cannot be asked.
+    Unknown,
 }
 
 /// Sets the module's options, `REDISMODULE_OPTION_*`.
@@ -200,6 +217,34 @@ impl<'a> Call<'a> {
         // SAFETY: the context is valid during the call.
         let flags = unsafe { api!(RedisModule_GetContextFlags(self.ctx)) };
         u32::try_from(flags).unwrap_or_default()
+    }
+
+    /// Whether the server would let a command that may need memory write this key now: SET, asked
+    /// without being run.
+    pub fn would_set(&self) -> Answer {
+        // SAFETY: the function takes nothing that the server keeps. It came with the flag for a
+        // dry run (D), in Redis 7.2.
+        let Some(_) = (unsafe { raw::RedisModule_CachedMicroseconds }) else {
+            return Answer::Unknown;
+        };
+        let Ok(key) = self.key_name() else { return Answer::Unknown };
+        // SAFETY: the format takes a string and a C string; the reply is null where nothing
+        // stands in the way, else an error, and is freed here.
+        unsafe {
+            let format = c"EMDsc".as_ptr();
+            let empty = c"".as_ptr();
+            let reply =
+                api!(RedisModule_Call(self.ctx, c"SET".as_ptr(), format, key.as_ptr(), empty));
+            if reply.is_null() {
+                return Answer::Yes;
+            }
+            let mut len = 0;
+            let text = api!(RedisModule_CallReplyStringPtr(reply, &raw mut len));
+            let refused = !text.is_null()
+                && slice::from_raw_parts(text.cast::<u8>(), len).starts_with(b"OOM");
+            api!(RedisModule_FreeCallReply(reply));
+            if refused { Answer::No } else { Answer::Yes }
+        }
     }
 
     /// Replies with an array of integers.
