@@ -171,8 +171,8 @@ fn two_clients_never_both_get_the_last_unit() {
 }
 
 /// BR-116 spring-cloud/spring-cloud-gateway#2412, BR-119 openlinker-project/openlinker#2019, BR-120
-/// redis/docs#3788: ten clients whose own clocks are seconds apart pass no more than capacity + rate
-/// x time, since only the server's clock counts.
+/// redis/docs#3788: ten clients whose own clocks are seconds apart pass no more than capacity +
+/// rate x time, since only the server's clock counts.
 #[test]
 fn the_clients_clocks_count_for_nothing() {
     let server = Server::with(&Config::new());

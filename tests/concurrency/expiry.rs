@@ -94,8 +94,8 @@ fn a_client_killed_after_its_call_leaves_a_key_that_ends() {
     assert!(keys.len() > 10, "only {} calls arrived: nothing was tested", keys.len());
 }
 
-/// BR-004 ulule/limiter#22, BR-031 ysocorp/koa2-ratelimit#39: eight clients on a window of 50 ms; no
-/// sample of PTTL is ever -1.
+/// BR-004 ulule/limiter#22, BR-031 ysocorp/koa2-ratelimit#39: eight clients on a window of 50 ms;
+/// no sample of PTTL is ever -1.
 #[test]
 fn a_short_window_under_load_never_lacks_its_expiry() {
     let server = Server::start();
@@ -158,9 +158,9 @@ fn random_calls_leave_no_key_without_expiry() {
     assert_eq!(keys, expiries);
 }
 
-/// BR-006 sidekiq/sidekiq#3323, BR-007 throttled/throttled#26, BR-011 redisson/redisson#3756, BR-029
-/// SGrondin/bottleneck#66: in real time a key is gone at the latest a second after its reset, and
-/// the first call after that is answered like a first call, with a new expiry.
+/// BR-006 sidekiq/sidekiq#3323, BR-007 throttled/throttled#26, BR-011 redisson/redisson#3756,
+/// BR-029 SGrondin/bottleneck#66: in real time a key is gone at the latest a second after its
+/// reset, and the first call after that is answered like a first call, with a new expiry.
 #[test]
 fn a_key_goes_within_a_second_of_its_reset() {
     let server = Server::start();

@@ -8,8 +8,8 @@ use super::timed::{
     Event, Load, TimedClient, elapsed_us, in_order, judge_bucket, judge_window, passed, us,
 };
 
-/// BR-043 rack/rack-attack#85: one client at a thousand calls a second on one a second; in 3 s 3 or 4
-/// pass, of each limiter.
+/// BR-043 rack/rack-attack#85: one client at a thousand calls a second on one a second; in 3 s 3 or
+/// 4 pass, of each limiter.
 #[test]
 fn one_a_second_stays_one_a_second() {
     let server = Server::start();
@@ -106,8 +106,8 @@ fn many_clients_never_pass_more_than_one_window() {
     assert!(passed >= 100.0 * (windows - 1.0), "{passed} in {windows} windows");
 }
 
-/// BR-128 redisson/redisson#5687: thirty-two clients saturating 150 a second get 150 in every second
-/// after the first, one more or less.
+/// BR-128 redisson/redisson#5687: thirty-two clients saturating 150 a second get 150 in every
+/// second after the first, one more or less.
 #[test]
 fn a_saturated_bucket_gives_its_rate_in_every_second() {
     let server = Server::start();
@@ -137,9 +137,9 @@ fn a_saturated_bucket_gives_its_rate_in_every_second() {
     assert!(seconds >= 1, "no second was saturated: nothing was tested");
 }
 
-/// BR-130 brandur/redis-cell#11, BR-142 throttled/throttled#27: ten clients offering more than 8,000
-/// a second to a bucket of two, and more than 5,000 to a bucket of one: no error, no key without
-/// expiry, and what passes is within 2 % of the rate.
+/// BR-130 brandur/redis-cell#11, BR-142 throttled/throttled#27: ten clients offering more than
+/// 8,000 a second to a bucket of two, and more than 5,000 to a bucket of one: no error, no key
+/// without expiry, and what passes is within 2 % of the rate.
 #[test]
 fn a_small_bucket_under_great_load_gives_its_rate() {
     let server = Server::start();

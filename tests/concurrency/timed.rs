@@ -1,8 +1,8 @@
 //! Calls with the server's time around each, and judges of what they were answered.
 //!
-//! A call goes out as `TIME` and a script that counts the call, makes it and asks the time again. So
-//! the order of all calls is known, and for each of them two instants of the server's own clock that
-//! enclose the one at which it was decided. The judges allow what some instant between the two
+//! A call goes out as `TIME` and a script that counts the call, makes it and asks the time again.
+//! So the order of all calls is known, and for each of them two instants of the server's own clock
+//! that enclose the one at which it was decided. The judges allow what some instant between the two
 //! allows and nothing else: they are exact, and deaf to how busy the machine is.
 
 use std::collections::VecDeque;
@@ -143,8 +143,9 @@ pub fn elapsed_us(events: &[Event]) -> f64 {
 /// call on. Returns for how many µs the bucket had all its tokens and nobody asked: what time
 /// brought then is lost.
 ///
-/// A bucket that lacks tokens is full again at a certain time T, whatever happened before: a call at
-/// t passes if T is at most t + (capacity - 1) tokens' time, and moves T to max(T, t) + one token's.
+/// A bucket that lacks tokens is full again at a certain time T, whatever happened before: a call
+/// at t passes if T is at most t + (capacity - 1) tokens' time, and moves T to max(T, t) + one
+/// token's.
 pub fn judge_bucket(events: &[Event], capacity: f64, per_second: f64) -> f64 {
     /// Rounding of the numbers here, in µs.
     const BLUR_US: f64 = 0.5;
