@@ -15,8 +15,6 @@ mod expiry;
 mod paced;
 #[path = "concurrency/races.rs"]
 mod races;
-#[path = "concurrency/random.rs"]
-mod random;
 #[path = "concurrency/timed.rs"]
 mod timed;
 

@@ -3,8 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::random::Dice;
-use super::support::{Client, Server, field, int, ints, list, pack, text, until, words};
+use super::support::{Client, Dice, Server, field, int, ints, list, pack, text, until, words};
 use super::timed::us;
 
 /// A call of each limiter whose key is as if never used after about `ms`.
@@ -59,7 +58,7 @@ fn send_a_part(dice: &mut Dice, server: &Server) {
     let mut packed = Vec::new();
     for _ in 0..20 {
         let key = format!("k{}", dice.throw(10_000));
-        pack(&mut packed, &words(&dice.call(&key)));
+        pack(&mut packed, &words(&dice.short_call(&key)));
     }
     let length = u64::try_from(packed.len()).expect("a short text");
     packed.truncate(usize::try_from(dice.throw(length)).expect("a length"));
@@ -141,7 +140,7 @@ fn random_calls_leave_no_key_without_expiry() {
                 let mut dice = Dice::new(seed);
                 while Instant::now() < end {
                     let key = format!("k{}", dice.throw(500));
-                    client.run(&dice.call(&key));
+                    client.run(&dice.short_call(&key));
                 }
             });
         }

@@ -3,8 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::random::Dice;
-use super::support::{Reply, Server, error_text, text};
+use super::support::{Dice, Reply, Server, error_text, text};
 
 /// BR-199 apache/apisix#1901, BR-255 SGrondin/bottleneck#112: DEL, UNLINK and FLUSHALL ASYNC race
 /// with calls of all limiters; no error but those of the contract.
@@ -21,7 +20,7 @@ fn keys_may_be_deleted_under_their_users() {
                 while Instant::now() < end {
                     // Few keys, so that limiters meet each other's states too.
                     let key = format!("k{}", dice.throw(4));
-                    let line = dice.call(&key);
+                    let line = dice.short_call(&key);
                     let answer = client.run(&line);
                     match error_text(&answer) {
                         Some(error) => assert_eq!(error, WRONG_TYPE, "{line}"),

@@ -1,8 +1,6 @@
 //! Watches everything that a refused call must leave alone.
 
-use redis::Value;
-
-use super::support::{Client, Server, bytes, error_text, field, int, quoted, text};
+use super::support::{Client, Server, Snapshot, error_text, quoted, text};
 
 /// A server with a replica, so that its replication stream would move, and a client.
 pub struct Scene {
@@ -10,16 +8,6 @@ pub struct Scene {
     // Held for its life: without it the stream stands still whatever is written.
     _replica: Server,
     pub client: Client,
-}
-
-/// What a client can see of the key `k` and of writes in general.
-#[derive(Debug, PartialEq)]
-pub struct Snapshot {
-    dump: Option<Vec<u8>>,
-    expire_ms: i64,
-    keys: i64,
-    offset: String,
-    changes: String,
 }
 
 impl Scene {
@@ -31,22 +19,9 @@ impl Scene {
         Scene { server, _replica: replica, client }
     }
 
-    /// How things stand.
+    /// How things stand with the key `k`.
     pub fn snapshot(&mut self) -> Snapshot {
-        let lines = ["DUMP k", "PEXPIRETIME k", "DBSIZE", "INFO replication", "INFO persistence"];
-        let answers = self.client.pipeline(&lines.map(super::words));
-        let [dump, expire_ms, keys, replication, persistence] = &answers[..] else {
-            panic!("five answers: {answers:?}");
-        };
-        let (replication, persistence) = (text(replication), text(persistence));
-        let named = |info: &str, name| field(info, name).expect("INFO tells it").to_owned();
-        Snapshot {
-            dump: if *dump == Value::Nil { None } else { Some(bytes(dump)) },
-            expire_ms: int(expire_ms),
-            keys: int(keys),
-            offset: named(&replication, "master_repl_offset"),
-            changes: named(&persistence, "rdb_changes_since_last_save"),
-        }
+        Snapshot::of(&mut self.client, "k")
     }
 
     /// Makes a call that must be answered with `error`, in one line, and must change nothing.

@@ -15,17 +15,21 @@
 #![allow(dead_code, unused_imports)]
 
 mod client;
+mod dice;
 mod launch;
 mod replica;
 mod reply;
 mod server;
+mod snapshot;
 mod version;
 mod wait;
 
 pub use client::{Client, pack, quoted, words};
+pub use dice::Dice;
 pub use launch::Config;
 pub use replica::{offset, wait_for_replica};
 pub use reply::{Reply, bytes, error_text, field, int, ints, list, text};
 pub use server::Server;
+pub use snapshot::Snapshot;
 pub use version::{Product, Version};
 pub use wait::{DEADLINE, until};

@@ -24,7 +24,7 @@ impl Dice {
     }
 
     /// A limiter's call on `key` that lets it expire soon, with options now and then.
-    pub fn call(&mut self, key: &str) -> String {
+    pub fn short_call(&mut self, key: &str) -> String {
         let limit = self.throw(20) + 1;
         let option = self.pick(&["", "", "", " COST 0", " COST 2", " PEEK", " FORCE", " SHADOW"]);
         match self.throw(5) {
@@ -33,6 +33,23 @@ impl Dice {
             2 => format!("RL.SLIDING {key} {limit} {}{option}", self.throw(200) + 1),
             3 => format!("RL.PEEK {key}"),
             _ => format!("RL.REFUND {key} {}", self.throw(3) + 1),
+        }
+    }
+
+    /// A call on one of a few keys of each limiter, which live for hours: allowed, denied, forced,
+    /// refunded, a look, or with parameters of its own.
+    pub fn long_call(&mut self) -> String {
+        let number = self.throw(8);
+        let limit = self.pick(&[5, 5, 5, 5, 3, 8]);
+        let cost = self.throw(4);
+        let option = self.pick(&["", "", "", " FORCE", " PEEK", " SHADOW", " RESERVE 2"]);
+        let hours = self.pick(&[1, 1, 1, 2]) * 3_600_000;
+        match self.throw(8) {
+            0 | 1 => format!("RL.TOKENBUCKET t{number} {limit} 1 PER {hours} COST {cost}{option}"),
+            2 | 3 => format!("RL.LEAKY l{number} {limit} 1 PER {hours} COST {cost}{option}"),
+            4 | 5 => format!("RL.SLIDING s{number} {limit} {hours} COST {cost}{option}"),
+            6 => format!("RL.PEEK {}{number} COST {cost}", self.pick(&["t", "l", "s"])),
+            _ => format!("RL.REFUND {}{number} {}", self.pick(&["t", "l", "s"]), cost + 1),
         }
     }
 }
