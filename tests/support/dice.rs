@@ -1,5 +1,8 @@
 //! Random choices that a failing test can repeat: the seed is all there is to them.
 
+/// How many keys of each limiter [`Dice::long_call`] uses.
+pub const KEYS_OF_EACH: u64 = 8;
+
 /// A small generator (xorshift64*); good enough to mix calls, for nothing else.
 pub struct Dice(u64);
 
@@ -39,7 +42,7 @@ impl Dice {
     /// A call on one of a few keys of each limiter, which live for hours: allowed, denied, forced,
     /// refunded, a look, or with parameters of its own.
     pub fn long_call(&mut self) -> String {
-        let number = self.throw(8);
+        let number = self.throw(KEYS_OF_EACH);
         let limit = self.pick(&[5, 5, 5, 5, 3, 8]);
         let cost = self.throw(4);
         let option = self.pick(&["", "", "", " FORCE", " PEEK", " SHADOW", " RESERVE 2"]);

@@ -25,7 +25,7 @@ mod version;
 mod wait;
 
 pub use client::{Client, pack, quoted, words};
-pub use dice::Dice;
+pub use dice::{Dice, KEYS_OF_EACH};
 pub use launch::Config;
 pub use replica::{offset, wait_for_replica};
 pub use reply::{Reply, bytes, error_text, field, int, ints, list, text};
