@@ -8,7 +8,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test lint bench setup
+.PHONY: help run build test test-matrix lint bench setup
 
 ## help: this list
 help:
@@ -28,6 +28,10 @@ build: setup
 ## test: all tests, of the core and on a real server (RL_SERVER=command for another server)
 test: build
 	RL_MODULE=$(MODULE) cargo test $(CORE)
+
+## test-matrix: the server tests on every supported server, downloaded once (SERVERS="NAME..." for some)
+test-matrix: build
+	RL_MODULE=$(MODULE) CARGO_FLAGS="$(CORE)" tests/matrix/run.sh $(SERVERS)
 
 ## lint: format, clippy with and without the server's binding, documentation
 lint: setup

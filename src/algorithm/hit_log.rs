@@ -272,6 +272,10 @@ impl HitLog {
         {
             return;
         }
+        // A deque begins with room for four; most logs need a block or two.
+        if self.blocks.len() == self.blocks.capacity() {
+            self.blocks.reserve_exact(self.blocks.len().max(1));
+        }
         self.blocks.push_back(Block::new(run, before));
     }
 

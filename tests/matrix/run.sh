@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs the server tests on every server of the matrix, and says at the end which passed.
+#
+#   run.sh [NAME...]     all servers of servers.sh by default
+#
+# The module must be built (RL_MODULE) and the test programs too; `make test-matrix` sees to both.
+# A server that cannot be had fails the run where CI is set, and is skipped, and named, elsewhere.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+
+suites=(scenarios errors citizen concurrency)
+servers=tests/matrix/servers.sh
+[ $# -gt 0 ] || set -- $($servers list)
+failed=() passed=() skipped=()
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+for name in "$@"; do
+  if ! $servers fetch "$name"; then
+    skipped+=("$name")
+    continue
+  fi
+  echo "matrix: $name"
+  start=$SECONDS
+  if RL_SERVER=$($servers command "$name") \
+    cargo test ${CARGO_FLAGS:-} "${suites[@]/#/--test=}" >"$log" 2>&1; then
+    grep '^test result' "$log"
+    passed+=("$name")
+  else
+    cat "$log"
+    failed+=("$name")
+  fi
+  echo "matrix: $name took $((SECONDS - start)) s"
+done
+
+echo "matrix: passed: ${passed[*]:-none}"
+[ ${#skipped[@]} -eq 0 ] || echo "matrix: NOT TESTED, could not be had: ${skipped[*]}"
+[ ${#failed[@]} -eq 0 ] || echo "matrix: FAILED: ${failed[*]}"
+[ ${#failed[@]} -eq 0 ] && { [ ${#skipped[@]} -eq 0 ] || [ -z "${CI:-}" ]; }
