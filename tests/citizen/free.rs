@@ -45,6 +45,8 @@ fn what_takes_nothing_changes_nothing() {
             }
             assert_eq!(snapshot(&mut client, key), before, "{free}");
         }
+        client.ok(&format!("RL.INFO {key}"));
+        assert_eq!(snapshot(&mut client, key), before, "RL.INFO {key}");
     }
 }
 
@@ -59,7 +61,9 @@ fn what_takes_nothing_creates_no_key() {
             client.limit(&format!("{call} {options}"));
             assert_eq!(snapshot(&mut client, key), before, "{call} {options}");
         }
-        for absent in [format!("RL.PEEK {key}"), format!("RL.REFUND {key} 1")] {
+        for absent in ["RL.PEEK", "RL.INFO", "RL.REFUND"] {
+            let units = if absent == "RL.REFUND" { " 1" } else { "" };
+            let absent = format!("{absent} {key}{units}");
             assert_eq!(client.run(&absent), Value::Nil, "{absent}");
             assert_eq!(snapshot(&mut client, key), before, "{absent}");
         }

@@ -116,6 +116,7 @@ fn a_replica_looks_and_does_not_take() {
             (client.limit(&format!("RL.PEEK {key}")), of_replica.limit(&format!("RL.PEEK {key}")));
         assert_eq!((there.allowed, there.limit, there.remaining), (1, 2, 1), "{call}");
         assert!((here.reset_after_ms - there.reset_after_ms).abs() < 10_000, "{call}");
+        of_replica.ok(&format!("RL.INFO {key}"));
         assert_eq!(contents(&mut of_replica), before);
     }
 }

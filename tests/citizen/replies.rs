@@ -30,10 +30,59 @@ fn replies_have_one_shape_in_both_protocols() {
             assert_eq!(elements.len(), length, "{line}");
         }
     }
-    for line in ["RL.PEEK absent", "RL.REFUND absent 1"] {
+    for line in ["RL.PEEK absent", "RL.INFO absent", "RL.REFUND absent 1"] {
         assert_eq!(two.run(line), Value::Nil, "{line}");
         assert_eq!(three.run(line), Value::Nil, "{line}");
     }
+}
+
+/// BR-306 envoyproxy/ratelimit#453: RL.INFO shows the parameters and the level that the next
+/// decision uses: a map in RESP3, the same as a flat array in RESP2.
+#[test]
+fn info_shows_what_decides() {
+    let server = Server::with(&Config::new().client_time());
+    let (mut two, mut three) = (server.client(), server.client3());
+    let at = "AT 1700000000000";
+    let bucket = |kind, rate, level, reset| {
+        let (capacity, period, last) = (int(10), int(60_000), int(1_700_000_000_000));
+        let names = ["type", "capacity", "rate", "period-ms", "level", "reset-after-ms"];
+        let values = [string(kind), capacity, string(rate), period, int(level), int(reset)];
+        let mut map: Vec<_> = names.map(string).into_iter().zip(values).collect();
+        map.push((string("last-used-ms"), last));
+        map
+    };
+    let window = [
+        ("type", string("sliding")),
+        ("limit", int(10)),
+        ("window-ms", int(60_000)),
+        ("level", int(4)),
+        ("reset-after-ms", int(60_000)),
+        ("last-used-ms", int(1_700_000_000_000)),
+    ];
+    let expected = [
+        ("RL.TOKENBUCKET t 10 2.50 PER 60000 COST 4", bucket("tokenbucket", "2.5", 6, 96_000)),
+        ("RL.LEAKY l 10 2.50 PER 60000 COST 4", bucket("leaky", "2.5", 4, 96_000)),
+        ("RL.SLIDING s 10 60000 COST 4", window.map(|(n, v)| (string(n), v)).to_vec()),
+    ];
+    for (line, map) in expected {
+        let key = line.split(' ').nth(1).expect("a key");
+        two.limit(&format!("{line} {at}"));
+        let flat = map.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect();
+        assert_eq!(two.run(&format!("RL.INFO {key} {at}")), Value::Array(flat), "{line}");
+        assert_eq!(three.run(&format!("RL.INFO {key} {at}")), Value::Map(map), "{line}");
+    }
+    // In debt a token bucket holds less than nothing.
+    two.limit(&format!("RL.TOKENBUCKET t 10 2.5 PER 60000 FORCE COST 9 {at}"));
+    let info = list(&two.ok(&format!("RL.INFO t {at}")));
+    assert_eq!(info[9], int(-3));
+}
+
+fn int(number: i64) -> Value {
+    Value::Int(number)
+}
+
+fn string(text: &str) -> Value {
+    Value::BulkString(text.as_bytes().to_vec())
 }
 
 /// In scripts a reply is a table of numbers, and null is false.
@@ -66,6 +115,7 @@ fn commands_are_described() {
         ("rl.sliding", -4, "write"),
         ("rl.refund", -3, "write"),
         ("rl.peek", -2, "readonly"),
+        ("rl.info", -2, "readonly"),
     ];
     for (name, arity, kind) in table {
         let info = list(&list(&client.ok(&format!("COMMAND INFO {name}")))[0]);
@@ -115,7 +165,9 @@ fn access_is_by_key_and_command() {
 fn the_key_of_a_call_is_known() {
     let server = Server::start();
     let mut client = server.client();
-    for line in LIMITERS.map(|(_, call)| call).iter().chain(&["RL.PEEK k", "RL.REFUND k 1"]) {
+    for line in
+        LIMITERS.map(|(_, call)| call).iter().chain(&["RL.PEEK k", "RL.INFO k", "RL.REFUND k 1"])
+    {
         let key = line.split(' ').nth(1).expect("a key");
         let keys = list(&client.ok(&format!("COMMAND GETKEYS {line}")));
         assert_eq!(keys.iter().map(text).collect::<Vec<_>>(), [key], "{line}");

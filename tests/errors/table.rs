@@ -43,22 +43,24 @@ const TOO_SLOW: &str =
 const TOO_MANY: &str = "ERR COST must leave at most 9007199254740992 units recorded in the key";
 
 /// Each command with the options that it names when it is given another.
-const OPTIONS: [(&str, &str); 5] = [
+const OPTIONS: [(&str, &str); 6] = [
     ("RL.TOKENBUCKET k 5 1", "PER, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
     ("RL.LEAKY k 5 1", "PER, MAXDELAY, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
     ("RL.SLIDING k 5 1000", "RESOLUTION, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
     ("RL.PEEK k", "COST, AT"),
     ("RL.REFUND k 1", "AT"),
+    ("RL.INFO k", "AT"),
 ];
 
 /// A call of each command that is answered with numbers where `k` holds its limiter's state. They
 /// leave a state that lasts longer than the tests.
-pub const VALID_CALLS: [&str; 5] = [
+pub const VALID_CALLS: [&str; 6] = [
     "RL.TOKENBUCKET k 5 1 PER 3600000",
     "RL.LEAKY k 5 1 PER 3600000",
     "RL.SLIDING k 5 3600000",
     "RL.PEEK k",
     "RL.REFUND k 1",
+    "RL.INFO k",
 ];
 
 /// A call with a bad argument of the same command as `valid`.
@@ -68,6 +70,7 @@ pub fn bad_for(valid: &str) -> (&'static str, &'static str) {
         Some("RL.LEAKY") => ("RL.LEAKY k 5 1 AT 1700000000000", CLIENT_TIME),
         Some("RL.SLIDING") => ("RL.SLIDING k 5 x", WINDOW),
         Some("RL.PEEK") => ("RL.PEEK k COST x", COST),
+        Some("RL.INFO") => ("RL.INFO k AT 5", CLIENT_TIME),
         _ => ("RL.REFUND k 0", REFUND),
     }
 }
@@ -192,6 +195,7 @@ const INTEGERS: &[(&str, &str, &[&str])] = &[
     ("RL.PEEK k AT {}", AT, &["9007199254740993"]),
     ("RL.REFUND k {}", REFUND, &["0", "9007199254740993"]),
     ("RL.REFUND k 1 AT {}", AT, &["9007199254740993"]),
+    ("RL.INFO k AT {}", AT, &["9007199254740993"]),
 ];
 
 /// Calls with a text of their own.
@@ -205,6 +209,7 @@ const SINGLE: &[(&str, &str)] = &[
     ("RL.PEEK k COST", "ERR COST needs a value after it"),
     ("RL.PEEK k at", "ERR AT needs a value after it"),
     ("RL.REFUND k 1 AT", "ERR AT needs a value after it"),
+    ("RL.INFO k AT", "ERR AT needs a value after it"),
     ("RL.TOKENBUCKET k 5 1 PER 1000 PER 1000", "ERR PER may be given only once"),
     ("RL.TOKENBUCKET k 5 1 COST 1 cost 2", "ERR COST may be given only once"),
     ("RL.TOKENBUCKET k 5 1 PEEK COST 1 Peek", "ERR PEEK may be given only once"),
@@ -216,6 +221,7 @@ const SINGLE: &[(&str, &str)] = &[
     ("RL.SLIDING k 5 1000 AT 1 AT 1", "ERR AT may be given only once"),
     ("RL.PEEK k COST 1 COST 1", "ERR COST may be given only once"),
     ("RL.REFUND k 1 AT 1 AT 1", "ERR AT may be given only once"),
+    ("RL.INFO k AT 1 AT 1", "ERR AT may be given only once"),
     ("RL.TOKENBUCKET k 5 1 FORCE PEEK", FORCE),
     ("RL.TOKENBUCKET k 5 1 PEEK FORCE", FORCE),
     ("RL.TOKENBUCKET k 5 1 FORCE RESERVE 0", FORCE),
@@ -232,6 +238,7 @@ const SINGLE: &[(&str, &str)] = &[
     ("RL.SLIDING k 5 1000 AT 9007199254740992", CLIENT_TIME),
     ("RL.PEEK k AT 1700000000000", CLIENT_TIME),
     ("RL.REFUND k 1 AT 1700000000000", CLIENT_TIME),
+    ("RL.INFO k AT 1700000000000", CLIENT_TIME),
     // Four units at a billionth a second take 126 years.
     ("RL.TOKENBUCKET k 5 0.000000001 COST 4", TOO_SLOW),
     ("RL.TOKENBUCKET k 5 0.000000001 COST 4 PEEK", TOO_SLOW),
@@ -316,6 +323,8 @@ pub const ACCEPTED: &[&str] = &[
     "RL.PEEK k AT 9007199254740992 COST 9007199254740992",
     "RL.REFUND k 1",
     "RL.REFUND k 9007199254740992 AT 0",
+    "RL.INFO k",
+    "RL.INFO k AT 9007199254740992",
 ];
 
 /// All bad calls that fit on a line. None depends on what the key holds.
@@ -351,6 +360,7 @@ fn too_few_words() -> Vec<Case> {
         "RL.PEEK",
         "RL.REFUND",
         "RL.REFUND k",
+        "RL.INFO",
     ];
     let text = |line: &str| {
         let name = line.split(' ').next().unwrap_or_default().to_lowercase();
@@ -381,7 +391,8 @@ fn unknown_options() -> Vec<Case> {
             cases.push(case(&format!("{call} {word}"), &error));
         }
         let known: Vec<&str> = options.split(", ").collect();
-        for word in ["PER", "MAXDELAY", "RESOLUTION", "FORCE", "SHADOW", "PEEK"] {
+        for word in ["PER", "MAXDELAY", "RESOLUTION", "COST", "RESERVE", "FORCE", "SHADOW", "PEEK"]
+        {
             if !known.contains(&word) {
                 let error = format!("ERR unknown option '{word}', expected one of {options}");
                 cases.push(case(&format!("{call} {word} 1"), &error));
