@@ -1,0 +1,223 @@
+//! The documentation is true: what README.md and docs/commands.md print is what a server answers.
+//!
+//! Each page gets a fresh server. The commands in its `console` blocks go out once, in order, and
+//! each answer is compared with the lines printed below its command. `$ redis-cli ...` prints as
+//! redis-cli does on a terminal, and behind `| xargs` in one line; `> ...` prints a reply of
+//! integers in one line and everything else as redis-cli does.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use redis::Value;
+use redis_rl::error::{Error, Shown};
+use support::{Client, Server, error_text, ints, list, text};
+
+const README: &str = "README.md";
+const REFERENCE: &str = "docs/commands.md";
+
+/// One command of a page and the answer printed below it.
+#[derive(Debug, PartialEq, Eq)]
+struct Example {
+    line: usize,
+    words: Vec<String>,
+    form: Form,
+    printed: String,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As redis-cli does on a terminal.
+    Terminal,
+    /// The numbers of the reply in one line.
+    Line,
+    /// The numbers in one line if there are only numbers, else as on a terminal.
+    Page,
+}
+
+#[test]
+fn the_readme_prints_what_a_server_answers() {
+    check(README, 11);
+}
+
+#[test]
+fn the_reference_prints_what_a_server_answers() {
+    check(REFERENCE, 50);
+}
+
+#[test]
+fn the_reference_has_every_command_option_and_error() {
+    let reference = page(REFERENCE);
+    let server = Server::start();
+    let mut client = server.client();
+    let commands = list(&client.run("COMMAND LIST FILTERBY MODULE rl"));
+    assert!(commands.len() >= 7, "{commands:?}");
+    for command in commands.iter().map(text).filter(|command| command != "rl.effect") {
+        let heading = format!("## {}\n", command.to_uppercase());
+        assert!(reference.contains(&heading), "{REFERENCE} describes {command}");
+    }
+    let options = list(&client.run("CONFIG GET rl.*"));
+    assert!(!options.is_empty());
+    for option in options.iter().step_by(2).map(text) {
+        for name in [README, REFERENCE] {
+            let row = format!("| `{option}` |");
+            assert!(page(name).contains(&row), "{name} has a row for {option}");
+        }
+    }
+    for error in ERRORS {
+        assert!(reference.contains(&format!("| `{error}` |")), "{REFERENCE} has a row for {error}");
+    }
+}
+
+/// Every error, with the words that the reference takes for an example.
+const ERRORS: &[Error] = &[
+    Error::Capacity,
+    Error::Rate,
+    Error::Limit,
+    Error::Window,
+    Error::Period,
+    Error::Cost,
+    Error::Reserve,
+    Error::MaxDelay,
+    Error::Resolution,
+    Error::At,
+    Error::Refund,
+    Error::NoValue("COST"),
+    Error::Twice("COST"),
+    Error::ForceExcludes,
+    Error::ClientTime,
+    Error::TooSlow,
+    Error::TooManyUnits,
+    Error::WrongType,
+    Error::OutOfMemory,
+    Error::Payload,
+    Error::Internal,
+    Error::Bug,
+];
+
+#[test]
+fn the_reference_shows_an_unknown_option() {
+    let options = "PER, COST, PEEK, FORCE, RESERVE, SHADOW, AT";
+    let error = Error::UnknownOption { word: Shown::new(b"BURST"), options };
+    for name in [README, REFERENCE] {
+        assert!(page(name).contains(&error.to_string()), "{name}: {error}");
+    }
+}
+
+#[test]
+fn examples_are_found_and_a_wrong_one_is_noticed() {
+    let page = "text\n```console\n$ redis-cli A \"b c\" | xargs\n1 2\n> B\n1) x\n2) y\n```\n> C\n";
+    let example = |line, words: &[&str], form, printed: &str| Example {
+        line,
+        words: words.iter().map(|&word| word.to_owned()).collect(),
+        form,
+        printed: printed.to_owned(),
+    };
+    let expected = [
+        example(3, &["A", "b c"], Form::Line, "1 2"),
+        example(5, &["B"], Form::Page, "1) x\n2) y"),
+    ];
+    assert_eq!(examples(page), expected);
+
+    let server = Server::start();
+    let bent = "```console\n$ redis-cli RL.TOKENBUCKET k 50 10 | xargs\n1 50 49 0 101\n```\n";
+    let wrong = differences(&examples(bent), &mut server.client());
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+}
+
+/// Runs the examples of a page, at least so many, on a server of its own.
+fn check(name: &str, at_least: usize) {
+    let examples = examples(&page(name));
+    assert!(examples.len() >= at_least, "{name} has {} examples", examples.len());
+    let server = Server::start();
+    let wrong = differences(&examples, &mut server.client());
+    assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
+}
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn examples(page: &str) -> Vec<Example> {
+    let mut found: Vec<Example> = Vec::new();
+    let mut inside = false;
+    for (line, shown) in (1..).zip(page.lines()) {
+        if shown.starts_with("```") {
+            inside = shown == "```console";
+        } else if let Some((words, form)) = command(shown).filter(|_| inside) {
+            found.push(Example { line, words, form, printed: String::new() });
+        } else if inside {
+            let last = found.last_mut().unwrap_or_else(|| panic!("line {line}: no command yet"));
+            if !last.printed.is_empty() {
+                last.printed.push('\n');
+            }
+            last.printed.push_str(shown);
+        }
+    }
+    found
+}
+
+/// The command that a line shows, and how its answer is printed.
+fn command(line: &str) -> Option<(Vec<String>, Form)> {
+    if let Some(command) = line.strip_prefix("> ") {
+        return Some((words(command), Form::Page));
+    }
+    let command = line.strip_prefix("$ redis-cli ")?;
+    Some(match command.strip_suffix(" | xargs") {
+        Some(command) => (words(command), Form::Line),
+        None => (words(command), Form::Terminal),
+    })
+}
+
+/// Words between blanks, or between double quotes.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, part) in line.split('"').enumerate() {
+        if index % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+fn differences(examples: &[Example], client: &mut Client) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for Example { line, words, form, printed } in examples {
+        let answered = shown(&client.call(words), *form);
+        if answered != *printed {
+            let command = words.join(" ");
+            wrong.push(format!("line {line}: {command}\nprinted:\n{printed}\ngot:\n{answered}"));
+        }
+    }
+    wrong
+}
+
+fn shown(value: &Value, form: Form) -> String {
+    match ints(value) {
+        Some(numbers) if form != Form::Terminal => {
+            numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
+        }
+        _ => terminal(value),
+    }
+}
+
+/// A value as redis-cli prints it on a terminal.
+fn terminal(value: &Value) -> String {
+    match value {
+        Value::Nil => "(nil)".to_owned(),
+        Value::Int(number) => format!("(integer) {number}"),
+        Value::BulkString(_) => format!("\"{}\"", text(value)),
+        Value::ServerError(_) => format!("(error) {}", error_text(value).unwrap_or_default()),
+        Value::Array(items) => {
+            let width = items.len().to_string().len();
+            let item = |(n, item)| format!("{n:width$}) {}", terminal(item));
+            (1..).zip(items).map(item).collect::<Vec<_>>().join("\n")
+        }
+        _ => text(value),
+    }
+}
