@@ -192,9 +192,10 @@ fn oldest_possible_ms(quota: &Quota, at_us: u64) -> i64 {
 }
 
 /// The time that no hit of a state lies after: the last write, rounded up by the coarsest
-/// resolution.
+/// resolution, and as much again for clocks that were set back, since each step back leaves the
+/// hits up to 1 ms further ahead.
 fn newest_possible_ms(at_us: u64) -> i64 {
-    signed_ms(at_us / 1000) + signed_ms(limits::MAX_DURATION_MS)
+    signed_ms(at_us / 1000) + signed_ms(2 * limits::MAX_DURATION_MS)
 }
 
 /// Signed ms; all times and windows are far below 2^62.

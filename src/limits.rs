@@ -52,7 +52,7 @@ const _: () = assert!(MAX_SHARES_A_UNIT < 1 << 80);
 const _: () = assert!((MAX_SHARES_A_UNIT << 40) < u128::MAX / 4);
 // The last write, the longest reset after it and the longest wait together, in µs.
 const _: () = assert!(MAX_TIME_US < u64::MAX - 2 * MAX_RESET_US);
-// A hit's time, rounded up by the coarsest resolution, and the end of its window, in ms.
-const _: () = assert!(MAX_TIME_MS + 2 * MAX_DURATION_MS < 1 << 62);
-// A hit leaves its window, rounded up, long before the bound of 100 years.
-const _: () = assert!(2 * (MAX_DURATION_MS + 1) * 1000 < MAX_RESET_US);
+// A hit's time, at most two of the coarsest resolution ahead, and the end of its window, in ms.
+const _: () = assert!(MAX_TIME_MS + 3 * MAX_DURATION_MS < 1 << 62);
+// Such a hit leaves its window long before the bound of 100 years.
+const _: () = assert!(3 * MAX_DURATION_MS * 1000 < MAX_RESET_US);
