@@ -15,6 +15,7 @@ use std::net::TcpListener;
 pub struct Config {
     lines: Vec<String>,
     module_args: String,
+    server: Option<String>,
 }
 
 impl Config {
@@ -32,6 +33,12 @@ impl Config {
     /// Hands `args` to the module when it is loaded.
     pub fn module_args(mut self, args: &str) -> Config {
         args.clone_into(&mut self.module_args);
+        self
+    }
+
+    /// Starts another server than the one under test: `command` as `RL_SERVER` has it.
+    pub fn server(mut self, command: &str) -> Config {
+        self.server = Some(command.to_owned());
         self
     }
 
@@ -83,9 +90,10 @@ pub(super) fn module() -> PathBuf {
     })
 }
 
-/// The words of the command that starts a server.
-fn server_command() -> Vec<String> {
-    let command = env::var("RL_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+/// The words of the command that starts a server with `config`.
+pub(super) fn server_command(config: &Config) -> Vec<String> {
+    let under_test = || env::var("RL_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+    let command = config.server.clone().unwrap_or_else(under_test);
     let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
     assert!(!words.is_empty(), "RL_SERVER names no command");
     words
@@ -96,12 +104,11 @@ pub(super) fn log_path(dir: &Path) -> PathBuf {
     dir.join("server.log")
 }
 
-/// Starts a server on `port` with the configuration file in `dir`, printing to its log.
+/// Starts a server by `words` on `port` with the configuration file in `dir`, printing to its log.
 ///
 /// The server ends with the thread that started it, so that a test which is killed leaves none
 /// behind: a [`super::Server`] must not outlive the thread that made it.
-pub(super) fn spawn(dir: &Path, port: u16) -> Child {
-    let words = server_command();
+pub(super) fn spawn(words: &[String], dir: &Path, port: u16) -> Child {
     let log = open_log(dir);
     let mut command = Command::new(&words[0]);
     command

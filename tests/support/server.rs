@@ -19,6 +19,7 @@ const LOG_TAIL: usize = 60;
 
 /// A server with the module, which dies with this value. Its files outlive a stop and a kill.
 pub struct Server {
+    command: Vec<String>,
     dir: TempDir,
     child: Option<Child>,
     port: u16,
@@ -42,7 +43,8 @@ impl Server {
     pub fn try_with(config: &Config) -> Result<Server, String> {
         let dir = TempDir::with_prefix("rl-").expect("a temporary directory");
         fs::write(dir.path().join("server.conf"), config.text(dir.path())).expect("a file");
-        let mut server = Server { dir, child: None, port: launch::free_port() };
+        let command = launch::server_command(config);
+        let mut server = Server { command, dir, child: None, port: launch::free_port() };
         for _ in 0..PORT_TRIES {
             match server.launch() {
                 Ok(()) => return Ok(server),
@@ -113,12 +115,18 @@ impl Server {
 
     /// Starts it again on the same files and the same port.
     pub fn start_again(&mut self) {
+        if let Err(log) = self.try_start_again() {
+            panic!("the server did not start again; it said:\n{log}");
+        }
+    }
+
+    /// [`Server::start_again`], or what it printed before it gave up.
+    pub fn try_start_again(&mut self) -> Result<(), String> {
         assert!(self.child.is_none(), "it still runs");
         for _ in 0..PORT_TRIES {
             match self.launch() {
-                Ok(()) => return,
                 Err(log) if log.contains("Address already in use") => {}
-                Err(log) => panic!("the server did not start again; it said:\n{log}"),
+                outcome => return outcome,
             }
         }
         panic!("port {} was taken between two starts", self.port);
@@ -156,7 +164,7 @@ impl Server {
     /// One start: it is up when it answers PING and the directory that it works in is ours.
     fn launch(&mut self) -> Result<(), String> {
         let before = self.log().len();
-        let mut child = launch::spawn(self.dir(), self.port);
+        let mut child = launch::spawn(&self.command, self.dir(), self.port);
         let start = Instant::now();
         loop {
             if let Some(status) = child.try_wait().expect("the server can be asked") {
