@@ -83,15 +83,6 @@ pub fn refund(args: &[&[u8]]) -> Result<(u64, Option<u64>), Error> {
     Ok((back, Options::parse(words, &TIME)?.at_ms))
 }
 
-/// The absolute expiry in the internal command, in ms since the epoch.
-///
-/// # Errors
-/// [`Error::Payload`] for anything but a time that the module sets.
-pub fn expire_ms(word: &[u8]) -> Result<i64, Error> {
-    let value = digits(word).and_then(|value| i64::try_from(value).ok());
-    value.filter(|&value| value < i64::MAX / 2).ok_or(Error::Payload)
-}
-
 fn bucket(args: &[&[u8]], accepts: &Accepts) -> Result<Call<bucket::Quota>, Error> {
     let mut words = args.iter().copied();
     let capacity = units(words.next(), limits::MIN_UNITS, Error::Capacity)?;

@@ -198,6 +198,26 @@ fn newest_possible_ms(at_us: u64) -> i64 {
     signed_ms(at_us / 1000) + signed_ms(2 * limits::MAX_DURATION_MS)
 }
 
+/// Begins the payload of the internal command, which a state or a change follows, with the absolute
+/// expiry of the key in ms since the epoch. It is part of the payload since the server makes a
+/// string of every argument, for each call that writes.
+pub fn encode_expiry(expire_ms: Option<i64>, out: &mut impl Extend<u8>) {
+    let expire_ms = expire_ms.and_then(|expire_ms| u64::try_from(expire_ms).ok());
+    // One more than the expiry, so that 0 says that there is none.
+    Writer { out }.number(expire_ms.map_or(0, |expire_ms| expire_ms.saturating_add(1)));
+}
+
+/// The expiry at the beginning of the payload of the internal command, and what follows it.
+///
+/// # Errors
+/// [`Error::Payload`] for a time that no key of this module expires at.
+pub fn decode_expiry(payload: &[u8]) -> Result<(Option<i64>, &[u8]), Error> {
+    let mut reader = Reader { bytes: payload };
+    let number = reader.within(0, limits::MAX_TIME_MS + limits::MAX_RESET_US)?;
+    let expire_ms = number.checked_sub(1).and_then(|expire_ms| i64::try_from(expire_ms).ok());
+    Ok((expire_ms, reader.bytes))
+}
+
 /// Signed ms; all times and windows are far below 2^62.
 fn signed_ms(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
@@ -210,9 +230,9 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Bytes that it holds: two for version and kind and at most ten for each of eight numbers,
-    /// or for five and a level of 128 bits.
-    pub const SIZE: usize = 96;
+    /// Bytes that it holds: an expiry, two for version and kind, and at most ten for each of eight
+    /// numbers, or for five and a level of 128 bits.
+    pub const SIZE: usize = 112;
 
     /// An empty one.
     pub const fn new() -> Buffer {

@@ -17,6 +17,7 @@ use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
 use crate::algorithm::{Decision, Request, Verdict};
 use crate::args;
+use crate::codec;
 use crate::error::Error;
 use crate::reply::Reply;
 
@@ -185,7 +186,7 @@ impl Visit for Refund<'_> {
     }
 }
 
-/// `rl.effect key payload [expire-ms]`: what a primary or the append-only file says of a key.
+/// `rl.effect key payload`: what a primary or the append-only file says of a key.
 ///
 /// It asks no clock, checks no memory and deletes nothing, so that a replica holds what its
 /// primary holds.
@@ -199,7 +200,7 @@ pub unsafe extern "C" fn effect(
             return Err(Error::Internal);
         }
         let payload = call.argument(2).ok_or(Error::Payload)?;
-        let expire_ms = call.argument(3).map(args::expire_ms).transpose()?;
+        let (expire_ms, payload) = codec::decode_expiry(payload)?;
         let followed = follow::<TokenBucket>(call, payload, expire_ms)?
             || follow::<LeakyBucket>(call, payload, expire_ms)?
             || follow::<SlidingWindow>(call, payload, expire_ms)?;

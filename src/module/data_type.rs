@@ -18,7 +18,7 @@ use super::server::{self, api};
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
-use crate::codec::{VERSION, Wire};
+use crate::codec::{self, VERSION, Wire};
 use crate::report::Report;
 
 /// A type of the server: its name, and its handle from load on.
@@ -222,8 +222,10 @@ unsafe extern "C" fn aof_rewrite<S: Stored>(
     value: *mut c_void,
 ) {
     guarded((), || {
+        let mut bytes = Vec::new();
+        codec::encode_expiry(None, &mut bytes);
         // SAFETY: the server hands a value of the type this callback was registered for.
-        let bytes = encode::<S>(unsafe { state::<S>(value) });
+        S::encode_state(unsafe { state::<S>(value) }, &mut bytes);
         // SAFETY: the format "sb" takes a string and a buffer with its length; all outlive the
         // call.
         unsafe {

@@ -10,7 +10,7 @@ use super::server::{Call, Content, Key};
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
-use crate::codec::Buffer;
+use crate::codec::{self, Buffer};
 use crate::error::Error;
 
 /// A key of one limiter, open.
@@ -76,8 +76,9 @@ impl<'a, S: Stored> Slot<'a, S> {
         self.apply(change)?;
         self.key.set_expire_ms(expire_ms);
         let mut payload = Buffer::new();
+        codec::encode_expiry(Some(expire_ms), &mut payload);
         S::encode_change(change, &mut payload);
-        call.replicate_effect(payload.bytes(), expire_ms)?;
+        call.replicate_effect(payload.bytes())?;
         call.signal_modified()
     }
 
@@ -117,7 +118,7 @@ pub enum Effect<S: Stored> {
 }
 
 impl<S: Stored> Effect<S> {
-    /// Reads the payload of the internal command, if it is one of this limiter.
+    /// Reads what follows the expiry in the internal command, if it is of this limiter.
     pub fn decode(payload: &[u8]) -> Option<Result<Effect<S>, Error>> {
         match payload.get(1) {
             Some(&kind) if kind == S::STATE => Some(S::decode_state(payload).map(Effect::State)),

@@ -144,14 +144,13 @@ static COMMANDS: [Entry; 7] = [
         name: EFFECT,
         handler: command::effect,
         flags: FOLLOWS,
-        arity: -3,
+        arity: 3,
         key: UPDATE,
         summary: c"Internal: carries a change to replicas and through the append-only file.",
         complexity: c"O(1), O(N) for a whole window of N hits",
         arguments: &[
             KEY,
             Argument { name: c"payload", kind: kind::STRING, token: None, optional: false },
-            Argument { name: c"expire-ms", kind: kind::INTEGER, token: None, optional: true },
         ],
     },
 ];

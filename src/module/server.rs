@@ -307,20 +307,19 @@ impl<'a> Call<'a> {
     }
 
     /// Sends the effect of this call to the replicas and the append-only file, in place of the
-    /// call: `rl.effect key payload expire-ms`.
-    pub fn replicate_effect(&self, payload: &[u8], expire_ms: i64) -> Result<(), Error> {
+    /// call: `rl.effect key payload`.
+    pub fn replicate_effect(&self, payload: &[u8]) -> Result<(), Error> {
         let key = self.key_name()?;
-        // SAFETY: the format "sbl" takes a string, a buffer with its length and a long long; all
-        // outlive the call.
+        // SAFETY: the format "sb" takes a string and a buffer with its length; all outlive the
+        // call.
         unsafe {
             api!(RedisModule_Replicate(
                 self.ctx,
                 super::command::EFFECT.as_ptr(),
-                c"sbl".as_ptr(),
+                c"sb".as_ptr(),
                 key.as_ptr(),
                 payload.as_ptr().cast::<c_char>(),
                 payload.len(),
-                expire_ms,
             ));
         }
         Ok(())
