@@ -1,0 +1,33 @@
+//! What the contract promises of the three limiters, as properties of random histories.
+//!
+//! - `agreement`: every answer, write and state is that of a naive model;
+//! - `promises`: what is told about the next call is true, and looking is free;
+//! - `bounds`: no more passes than capacity and rate, or a window, allow, and no less;
+//! - `changes`: clocks that are set back, new parameters and refunds mint nothing.
+//!
+//! `PROPTEST_CASES` sets the number of cases; a failure is kept beside its file as `.regressions`.
+
+mod model;
+
+mod properties {
+    mod agreement;
+    mod bounds;
+    mod changes;
+    mod promises;
+}
+
+/// The same tests for each of the limiters named, which they call `Limited`.
+#[macro_export]
+macro_rules! for_each {
+    ($($name:ident)+, $tests:tt) => { $( $crate::for_each!(@ $name $tests); )+ };
+    (@ token_bucket $tests:tt) => { $crate::for_each!(@ token_bucket TokenBucket $tests); };
+    (@ leaky_bucket $tests:tt) => { $crate::for_each!(@ leaky_bucket LeakyBucket $tests); };
+    (@ sliding_window $tests:tt) => { $crate::for_each!(@ sliding_window SlidingWindow $tests); };
+    (@ $name:ident $limiter:ident { $($tests:tt)+ }) => {
+        mod $name {
+            use super::*;
+            type Limited = redis_rl::algorithm::$name::$limiter;
+            $($tests)+
+        }
+    };
+}
