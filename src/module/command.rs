@@ -173,8 +173,11 @@ struct Refund<'a> {
 impl Visit for Refund<'_> {
     fn visit<S: Stored>(self, slot: Slot<'_, S>) -> Result<(), Error> {
         let state = slot.state().ok_or(Error::Bug)?;
+        // Nothing is given back to a key that is as if never used, though its clock may be mended.
+        let look = Request::look(0);
+        let (before, _) = S::decide(&S::quota(state), Some(state), &look, self.time.clock)?;
+        let gives_back = before.reset_after_us > 0;
         let (decision, change) = S::refund(state, self.units, self.time.clock);
-        let gives_back = change.is_some();
         if let Some(change) = slot.change_or_mend(change) {
             slot.write(self.call, &change, self.time.expire_ms(decision.reset_after_us))?;
         }
