@@ -187,7 +187,7 @@ fn a_denial_after_a_look_at_the_keyspace_is_free_too() {
     for (key, call) in LIMITERS {
         client.limit(&format!("{call} COST 2"));
         let before = snapshot(&mut client, key);
-        for look in ["EXISTS", "TYPE", "PTTL", "OBJECT ENCODING", "MEMORY USAGE", "TOUCH"] {
+        for look in ["EXISTS", "TYPE", "PTTL", "OBJECT ENCODING", "OBJECT IDLETIME", "TOUCH"] {
             client.ok(&format!("{look} {key}"));
             assert_eq!(client.limit(call).allowed, 0);
         }

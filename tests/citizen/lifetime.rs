@@ -149,7 +149,7 @@ fn a_callers_clock_does_not_move_the_expiry() {
     for (key, call) in LIMITERS {
         for at in ["0", "1700000000000", "9007199254740992"] {
             client.ok("FLUSHALL");
-            for options in ["", " FORCE", " COST 0"] {
+            for options in ["", " COST 1", " FORCE"] {
                 let line = format!("{call}{options} AT {at}");
                 call_and_expiry(&mut client, &line, key).expect("a reply").check(&line);
             }
