@@ -1,4 +1,5 @@
-//! `rl.client-time`, by CONFIG, in redis.conf and as loadmodule's argument; and what refuses to load.
+//! `rl.client-time`, by CONFIG, in redis.conf and as an argument of loadmodule; and what refuses to
+//! load.
 
 use std::fs;
 
