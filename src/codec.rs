@@ -263,6 +263,12 @@ impl Extend<u8> for Buffer {
     }
 }
 
+/// The lowest seven bits.
+fn low_bits(value: impl Into<u128>) -> u8 {
+    let [low, ..] = value.into().to_le_bytes();
+    low & 0x7f
+}
+
 struct Writer<'a, W> {
     out: &'a mut W,
 }
@@ -275,14 +281,24 @@ impl<'a, W: Extend<u8>> Writer<'a, W> {
 
     fn number(&mut self, value: impl Into<u128>) {
         let mut rest: u128 = value.into();
-        loop {
-            let low = u8::try_from(rest & 0x7f).unwrap_or_default();
+        // Almost every number has 64 bits; longer ones lose seven at a time until they do.
+        while rest > u128::from(u64::MAX) {
+            self.out.extend([0x80 | low_bits(rest)]);
             rest >>= 7;
-            self.out.extend([if rest > 0 { low | 0x80 } else { low }]);
-            if rest == 0 {
-                return;
-            }
         }
+        let mut rest = u64::try_from(rest).unwrap_or_default();
+        let mut bytes = [0; 10];
+        let mut len = 0;
+        for byte in &mut bytes {
+            *byte = low_bits(rest);
+            len += 1;
+            rest >>= 7;
+            if rest == 0 {
+                break;
+            }
+            *byte |= 0x80;
+        }
+        self.out.extend(bytes.into_iter().take(len));
     }
 
     fn window(&mut self, quota: &Quota, at_us: u64) {

@@ -24,6 +24,7 @@ pub mod args;
 pub mod codec;
 pub mod error;
 pub mod limits;
+pub mod packed;
 pub mod reply;
 pub mod report;
 

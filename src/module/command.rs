@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis_module::raw;
 
 use super::clock::Time;
-use super::data_type::Stored;
 use super::keyspace::{self, Effect, Slot, Visit};
 use super::server::{Call, handle};
+use super::value::Stored;
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;

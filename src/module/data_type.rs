@@ -1,105 +1,23 @@
 //! The native data types, one a limiter: how the server saves, loads, copies, measures and frees
-//! a state. A value is a boxed state; all its memory comes from the server's allocator.
+//! a value. How a state lies in it is told in [`super::value`].
 //!
 //! `free` may run on another thread (UNLINK, FLUSHALL ASYNC), so a state shares nothing. Each
 //! callback catches a panic, as the commands do.
 
-use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
 use std::slice;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
 use super::command::EFFECT;
 use super::server::{self, api};
+use super::value::Stored;
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
-use crate::codec::{self, VERSION, Wire};
-use crate::report::Report;
-
-/// A type of the server: its name, and its handle from load on.
-pub struct DataType {
-    /// What TYPE answers: exactly nine characters.
-    name: &'static CStr,
-    handle: AtomicPtr<raw::RedisModuleType>,
-}
-
-impl DataType {
-    const fn new(name: &'static CStr) -> DataType {
-        DataType { name, handle: AtomicPtr::new(ptr::null_mut()) }
-    }
-
-    /// The server's handle of the type.
-    pub fn handle(&self) -> *mut raw::RedisModuleType {
-        self.handle.load(Ordering::Relaxed)
-    }
-}
-
-/// A limiter whose state is a value of the server.
-pub trait Stored: Wire + Report + 'static {
-    /// The type of its values.
-    fn data_type() -> &'static DataType;
-
-    /// Bytes on the heap besides the state's own box; `usable` tells what an allocation takes.
-    fn heap_bytes(_state: &Self::State, _usable: impl Fn(*const u8) -> usize) -> usize {
-        0
-    }
-
-    /// Hands the allocation at `index`, besides the box, to `mover`; false if there is none.
-    fn relocate(
-        _state: &mut Self::State,
-        _index: usize,
-        _mover: impl FnOnce(Vec<u8>) -> Vec<u8>,
-    ) -> bool {
-        false
-    }
-
-    /// How many allocations freeing the state gives back.
-    fn free_effort(_state: &Self::State) -> usize {
-        1
-    }
-}
-
-impl Stored for TokenBucket {
-    fn data_type() -> &'static DataType {
-        static TYPE: DataType = DataType::new(c"rl-tokenb");
-        &TYPE
-    }
-}
-
-impl Stored for LeakyBucket {
-    fn data_type() -> &'static DataType {
-        static TYPE: DataType = DataType::new(c"rl-leakyb");
-        &TYPE
-    }
-}
-
-impl Stored for SlidingWindow {
-    fn data_type() -> &'static DataType {
-        static TYPE: DataType = DataType::new(c"rl-slidew");
-        &TYPE
-    }
-
-    fn heap_bytes(state: &Self::State, usable: impl Fn(*const u8) -> usize) -> usize {
-        state.log.heap_bytes(|bytes| usable(bytes.as_ptr()))
-    }
-
-    fn relocate(
-        state: &mut Self::State,
-        index: usize,
-        mover: impl FnOnce(Vec<u8>) -> Vec<u8>,
-    ) -> bool {
-        state.log.relocate(index, mover)
-    }
-
-    fn free_effort(state: &Self::State) -> usize {
-        state.log.allocations()
-    }
-}
+use crate::codec::{self, VERSION};
 
 /// Registers all types.
 ///
@@ -139,15 +57,15 @@ fn register_one<S: Stored>(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> 
     let handle = unsafe {
         api!(RedisModule_CreateDataType(
             ctx,
-            data_type.name.as_ptr(),
+            data_type.name().as_ptr(),
             c_int::from(VERSION),
             &raw mut methods,
         ))
     };
     if handle.is_null() {
-        return Err(format!("the server refuses the type {}", data_type.name.to_string_lossy()));
+        return Err(format!("the server refuses the type {}", data_type.name().to_string_lossy()));
     }
-    data_type.handle.store(handle, Ordering::Relaxed);
+    data_type.set_handle(handle);
     Ok(())
 }
 
@@ -156,20 +74,6 @@ pub fn encode<S: Stored>(state: &S::State) -> Vec<u8> {
     let mut bytes = Vec::new();
     S::encode_state(state, &mut bytes);
     bytes
-}
-
-/// The state that the server hands to a callback as a value.
-///
-/// # Safety
-/// `value` is a value of the type of `S` that nobody changes meanwhile.
-unsafe fn state<'a, S: Stored>(value: *const c_void) -> &'a S::State {
-    // SAFETY: a value of that type is a boxed state of S, made by `into_value`.
-    unsafe { &*value.cast::<S::State>() }
-}
-
-/// A state as a value, which the server owns until it calls `free`.
-pub fn into_value<S: Stored>(state: S::State) -> *mut c_void {
-    Box::into_raw(Box::new(state)).cast()
 }
 
 /// Runs a callback's body; a panic leaves `otherwise`.
@@ -202,14 +106,14 @@ unsafe extern "C" fn rdb_load<S: Stored>(
             decoded
         };
         // A null is the server's sign for a value that is refused.
-        decoded.map_or(server::null(), into_value::<S>)
+        decoded.map_or(server::null(), S::new_value)
     })
 }
 
 unsafe extern "C" fn rdb_save<S: Stored>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
     guarded((), || {
         // SAFETY: the server hands a value of the type this callback was registered for.
-        let bytes = encode::<S>(unsafe { state::<S>(value) });
+        let bytes = encode::<S>(&*unsafe { S::view(value) });
         // SAFETY: the bytes outlive the call.
         unsafe { api!(RedisModule_SaveStringBuffer(io, bytes.as_ptr().cast(), bytes.len())) };
     });
@@ -225,7 +129,7 @@ unsafe extern "C" fn aof_rewrite<S: Stored>(
         let mut bytes = Vec::new();
         codec::encode_expiry(None, &mut bytes);
         // SAFETY: the server hands a value of the type this callback was registered for.
-        S::encode_state(unsafe { state::<S>(value) }, &mut bytes);
+        S::encode_state(&*unsafe { S::view(value) }, &mut bytes);
         // SAFETY: the format "sb" takes a string and a buffer with its length; all outlive the
         // call.
         unsafe {
@@ -244,7 +148,7 @@ unsafe extern "C" fn aof_rewrite<S: Stored>(
 unsafe extern "C" fn digest<S: Stored>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     guarded((), || {
         // SAFETY: the server hands a value of the type this callback was registered for.
-        let bytes = encode::<S>(unsafe { state::<S>(value) });
+        let bytes = encode::<S>(&*unsafe { S::view(value) });
         // SAFETY: the bytes outlive the call.
         unsafe {
             api!(RedisModule_DigestAddStringBuffer(digest, bytes.as_ptr().cast(), bytes.len()));
@@ -259,8 +163,8 @@ unsafe extern "C" fn mem_usage<S: Stored>(value: *const c_void) -> usize {
         let usable =
             |start: *const c_void| unsafe { api!(RedisModule_MallocSize(start.cast_mut())) };
         // SAFETY: the server hands a value of the type this callback was registered for.
-        let state = unsafe { state::<S>(value) };
-        usable(value) + S::heap_bytes(state, |start| usable(start.cast()))
+        let view = unsafe { S::view(value.cast_mut()) };
+        usable(value) + S::heap_bytes(&view, |start| usable(start.cast()))
     })
 }
 
@@ -269,24 +173,21 @@ unsafe extern "C" fn free_effort<S: Stored>(
     value: *const c_void,
 ) -> usize {
     // SAFETY: the server hands a value of the type this callback was registered for.
-    guarded(1, || S::free_effort(unsafe { state::<S>(value) }))
+    guarded(1, || S::free_effort(&*unsafe { S::view(value.cast_mut()) }))
 }
 
 unsafe extern "C" fn free<S: Stored>(value: *mut c_void) {
-    // SAFETY: the server gives up a value that `into_value` made, once.
-    guarded((), || drop(unsafe { Box::from_raw(value.cast::<S::State>()) }));
+    // SAFETY: the server gives up a value of the type this callback was registered for, once.
+    guarded((), || unsafe { S::free(value) });
 }
 
 unsafe extern "C" fn copy<S: Stored>(
     _from: *mut raw::RedisModuleString,
     _to: *mut raw::RedisModuleString,
     value: *const c_void,
-) -> *mut c_void
-where
-    S::State: Clone,
-{
+) -> *mut c_void {
     // SAFETY: the server hands a value of the type this callback was registered for.
-    guarded(server::null(), || into_value::<S>(unsafe { state::<S>(value) }.clone()))
+    guarded(server::null(), || S::new_value(unsafe { S::view(value.cast_mut()) }.clone()))
 }
 
 /// Lets the server move the value's memory to where it leaves no gaps. A long log is moved in
@@ -300,16 +201,16 @@ unsafe extern "C" fn defrag<S: Stored>(
         let mut cursor: c_ulong = 0;
         // SAFETY: the context is valid during the callback. `value` points at the key's value of
         // the type this callback was registered for, and nobody else uses it meanwhile.
-        let state = unsafe {
+        let mut view = unsafe {
             api!(RedisModule_DefragCursorGet(ctx, &raw mut cursor));
             let moved = api!(RedisModule_DefragAlloc(ctx, *value));
             if !moved.is_null() {
                 *value = moved;
             }
-            &mut *(*value).cast::<S::State>()
+            S::view(*value)
         };
         let mut index = usize::try_from(cursor).unwrap_or_default();
-        while S::relocate(state, index, |bytes| relocate(ctx, bytes)) {
+        while S::relocate(&mut view, index, |bytes| relocate(ctx, bytes)) {
             index += 1;
             // SAFETY: the context is valid during the callback.
             unsafe {

@@ -4,9 +4,11 @@
 //! A write is always this sequence: change the value in place (or create it), set the absolute
 //! expiry, replicate the result, tell WATCH. A call that writes nothing does none of it.
 
-use super::data_type::{Stored, into_value};
+use std::ffi::c_void;
+
 use super::memory;
 use super::server::{Call, Content, Key};
+use super::value::Stored;
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
@@ -16,7 +18,7 @@ use crate::error::Error;
 /// A key of one limiter, open.
 pub struct Slot<'a, S: Stored> {
     key: Key<'a>,
-    state: Option<&'a mut S::State>,
+    state: Option<S::View<'a>>,
 }
 
 impl<'a, S: Stored> Slot<'a, S> {
@@ -36,9 +38,9 @@ impl<'a, S: Stored> Slot<'a, S> {
         let state = match key.content() {
             Content::Empty => None,
             Content::Module(data_type) if data_type == S::data_type().handle() => {
-                // SAFETY: a value of this type is a boxed state of S. It stays where it is while
-                // the key is open, and this slot, which owns the key, is the only one to use it.
-                unsafe { key.value().cast::<S::State>().as_mut() }
+                // SAFETY: a value of this type is one of S. It stays where it is while the key is
+                // open, and this slot, which owns the key, is the only one to use it.
+                Some(unsafe { S::view(key.value()) })
             }
             _ => return Err(Error::WrongType),
         };
@@ -84,10 +86,9 @@ impl<'a, S: Stored> Slot<'a, S> {
 
     /// Writes what a primary or the append-only file says, as it says it.
     pub fn follow(mut self, effect: Effect<S>, expire_ms: Option<i64>) -> Result<(), Error> {
-        match (effect, &mut self.state) {
-            (Effect::Change(change), _) => self.apply(&change)?,
-            (Effect::State(new), Some(state)) => **state = new,
-            (Effect::State(new), None) => self.create(new)?,
+        match effect {
+            Effect::Change(change) => self.apply(&change)?,
+            Effect::State(state) => self.replace(state)?,
         }
         if let Some(expire_ms) = expire_ms {
             self.key.set_expire_ms(expire_ms);
@@ -96,15 +97,30 @@ impl<'a, S: Stored> Slot<'a, S> {
     }
 
     fn apply(&mut self, change: &S::Change) -> Result<(), Error> {
-        match &mut self.state {
-            Some(state) => S::apply(state, change),
-            None => self.create(S::create(change))?,
-        }
+        let Some(view) = self.state.take() else { return self.create(S::create(change)) };
+        // SAFETY: the view is that of the key's value, which nobody else uses while it is open.
+        let moved = unsafe { S::change(self.key.value(), view, change) };
+        self.take_place(moved)
+    }
+
+    fn replace(&mut self, state: S::State) -> Result<(), Error> {
+        let Some(view) = self.state.take() else { return self.create(state) };
+        // SAFETY: the view is that of the key's value, which nobody else uses while it is open.
+        let moved = unsafe { S::replace(self.key.value(), view, state) };
+        self.take_place(moved)
+    }
+
+    /// Puts a new value in place of the old one, if there is one; the time to live stays.
+    fn take_place(&self, moved: Option<*mut c_void>) -> Result<(), Error> {
+        let Some(value) = moved else { return Ok(()) };
+        let old = self.key.replace_value(S::data_type().handle(), value).ok_or(Error::Bug)?;
+        // SAFETY: the server has given the old value up, which is one of S.
+        unsafe { S::free(old) };
         Ok(())
     }
 
     fn create(&self, state: S::State) -> Result<(), Error> {
-        let stored = self.key.set_value(S::data_type().handle(), into_value::<S>(state));
+        let stored = self.key.set_value(S::data_type().handle(), S::new_value(state));
         if stored { Ok(()) } else { Err(Error::Bug) }
     }
 }

@@ -1,7 +1,7 @@
 //! The binding to the server: what it loads, registers and calls.
 //!
 //! [`command`] is the pipeline of a call, [`keyspace`] the keys, [`data_type`] the callbacks of
-//! the values, [`config`] the options, [`registry`] the table of commands, [`clock`] the time, [`memory`] its limit.
+//! the values and [`value`] how they lie in memory, [`config`] the options, [`registry`] the table of commands, [`clock`] the time, [`memory`] its limit.
 //! [`server`] wraps the server's API. Nothing outside this folder knows a server.
 
 mod clock;
@@ -12,6 +12,7 @@ mod keyspace;
 mod memory;
 mod registry;
 mod server;
+mod value;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};

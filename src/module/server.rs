@@ -70,6 +70,7 @@ pub fn missing_function() -> Option<&'static str> {
         RedisModule_MallocSize,
         RedisModule_ModuleTypeGetType,
         RedisModule_ModuleTypeGetValue,
+        RedisModule_ModuleTypeReplaceValue,
         RedisModule_ModuleTypeSetValue,
         RedisModule_NotifyKeyspaceEvent,
         RedisModule_OpenKey,
@@ -408,6 +409,21 @@ impl Key<'_> {
     pub fn set_value(&self, data_type: *mut raw::RedisModuleType, value: *mut c_void) -> bool {
         // SAFETY: the key is open to write, the type was registered, the value is of that type.
         unsafe { api!(RedisModule_ModuleTypeSetValue(self.key, data_type, value)) == 0 }
+    }
+
+    /// Puts a value in place of one of the same type, in a key that is open to write, and returns
+    /// the old one, which the server has given up.
+    pub fn replace_value(
+        &self,
+        data_type: *mut raw::RedisModuleType,
+        value: *mut c_void,
+    ) -> Option<*mut c_void> {
+        let mut old = ptr::null_mut();
+        // SAFETY: the key is open to write and holds a value of the type.
+        let status = unsafe {
+            api!(RedisModule_ModuleTypeReplaceValue(self.key, data_type, value, &raw mut old))
+        };
+        (status == 0).then_some(old)
     }
 
     /// When the key expires, in ms since the epoch.
