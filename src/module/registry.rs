@@ -1,10 +1,10 @@
-//! The table of commands: name, arity, flags, key, ACL and documentation of each.
+//! The table of commands: name, arity, flags, key, ACL categories and documentation of each.
 //!
 //! Every command has its key at position 1. It is registered twice over: as the legacy triple
 //! (first, last, step) and as a key specification, since clients and servers read one or the
 //! other. What a later server offers is asked for and done without where it is absent.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 
 use redis_module::raw;
@@ -24,7 +24,7 @@ type Handler = unsafe extern "C" fn(
 struct Entry {
     name: &'static CStr,
     handler: Handler,
-    flags: &'static CStr,
+    kind: Kind,
     /// Words of a call, its name included; negative: at least so many.
     arity: c_int,
     key: u32,
@@ -43,13 +43,23 @@ struct Argument {
 
 /// The first version of the module with a command.
 const SINCE: &CStr = c"0.1.0";
-const CATEGORY: &CStr = c"ratelimit";
+const CATEGORY: &str = "ratelimit";
 
-const LOOKS: &CStr = c"readonly fast";
-const TAKES: &CStr = c"write fast";
-/// The flag `internal` exists from Redis 8.0 on only and fails elsewhere; `admin` puts the command
-/// into the ACL category @dangerous.
-const FOLLOWS: &CStr = c"write fast admin";
+/// What a command does, in the server's words.
+struct Kind {
+    flags: &'static CStr,
+    /// The ACL categories that the server's own commands get by such flags; a module's command is
+    /// in none that the module does not name.
+    categories: &'static str,
+    /// Whether it is in the module's own category too.
+    limits: bool,
+}
+
+const LOOKS: Kind = Kind { flags: c"readonly fast", categories: "read fast", limits: true };
+const TAKES: Kind = Kind { flags: c"write fast", categories: "write fast", limits: true };
+/// The flag `internal` exists from Redis 8.0 on only and fails elsewhere.
+const FOLLOWS: Kind =
+    Kind { flags: c"write fast admin", categories: "write fast admin dangerous", limits: false };
 
 const READ: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
 const UPDATE: u32 =
@@ -72,7 +82,7 @@ static COMMANDS: [Entry; 7] = [
     Entry {
         name: c"rl.tokenbucket",
         handler: command::limit::<TokenBucket>,
-        flags: TAKES,
+        kind: TAKES,
         arity: -4,
         key: UPDATE,
         summary: c"Takes tokens from a bucket that time refills at a constant rate.",
@@ -82,7 +92,7 @@ static COMMANDS: [Entry; 7] = [
     Entry {
         name: c"rl.leaky",
         handler: command::limit::<LeakyBucket>,
-        flags: TAKES,
+        kind: TAKES,
         arity: -4,
         key: UPDATE,
         summary: c"Adds to a bucket that drains at a constant rate, and tells how long to wait.",
@@ -92,7 +102,7 @@ static COMMANDS: [Entry; 7] = [
     Entry {
         name: c"rl.sliding",
         handler: command::limit::<SlidingWindow>,
-        flags: TAKES,
+        kind: TAKES,
         arity: -4,
         key: UPDATE,
         summary: c"Counts hits in a sliding window, exactly.",
@@ -113,7 +123,7 @@ static COMMANDS: [Entry; 7] = [
     Entry {
         name: c"rl.peek",
         handler: command::peek,
-        flags: LOOKS,
+        kind: LOOKS,
         arity: -2,
         key: READ,
         summary: c"Answers what a call with the remembered parameters would get.",
@@ -123,7 +133,7 @@ static COMMANDS: [Entry; 7] = [
     Entry {
         name: c"rl.info",
         handler: command::info,
-        flags: LOOKS,
+        kind: LOOKS,
         arity: -2,
         key: READ,
         summary: c"Tells the parameters that a key remembers and where it stands.",
@@ -133,7 +143,7 @@ static COMMANDS: [Entry; 7] = [
     Entry {
         name: c"rl.refund",
         handler: command::refund,
-        flags: TAKES,
+        kind: TAKES,
         arity: -3,
         key: UPDATE,
         summary: c"Gives units back.",
@@ -143,7 +153,7 @@ static COMMANDS: [Entry; 7] = [
     Entry {
         name: EFFECT,
         handler: command::effect,
-        flags: FOLLOWS,
+        kind: FOLLOWS,
         arity: 3,
         key: UPDATE,
         summary: c"Internal: carries a change to replicas and through the append-only file.",
@@ -191,7 +201,7 @@ pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
                 ctx,
                 entry.name.as_ptr(),
                 Some(entry.handler),
-                entry.flags.as_ptr(),
+                entry.kind.flags.as_ptr(),
                 1,
                 1,
                 1,
@@ -204,9 +214,7 @@ pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
         if command.is_null() || !describe(command, entry) {
             return Err(format!("the server refuses the description of the command {name}"));
         }
-        if category && entry.name != EFFECT {
-            categorize(ctx, command, entry);
-        }
+        categorize(ctx, command, entry, category && entry.kind.limits);
     }
     Ok(())
 }
@@ -277,21 +285,32 @@ fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
 
 /// Adds the ACL category @ratelimit, on servers that let a module add one.
 fn add_category(ctx: *mut raw::RedisModuleCtx) -> bool {
+    let name = CString::new(CATEGORY).unwrap_or_default();
     // SAFETY: the name is a C string; called in OnLoad, as the API demands.
-    let added = unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx, CATEGORY.as_ptr())) };
+    let added = unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx, name.as_ptr())) };
     if added.is_some_and(|status| status != 0) {
         server::warn(ctx, "the ACL category @ratelimit cannot be added, the module goes without");
     }
     added == Some(0)
 }
 
-fn categorize(ctx: *mut raw::RedisModuleCtx, command: *mut raw::RedisModuleCommand, entry: &Entry) {
-    // SAFETY: the command was just created, the name is a C string.
+/// Puts a command into its ACL categories, on servers that let a module do that: Redis 7.2 and
+/// later.
+fn categorize(
+    ctx: *mut raw::RedisModuleCtx,
+    command: *mut raw::RedisModuleCommand,
+    entry: &Entry,
+    own: bool,
+) {
+    let own = if own { format!(" {CATEGORY}") } else { String::new() };
+    let categories = format!("{}{own}", entry.kind.categories);
+    let listed = CString::new(categories.as_str()).unwrap_or_default();
+    // SAFETY: the command was just created, the list is a C string.
     let status = unsafe {
-        raw::RedisModule_SetCommandACLCategories.map(|set| set(command, CATEGORY.as_ptr()))
+        raw::RedisModule_SetCommandACLCategories.map(|set| set(command, listed.as_ptr()))
     };
     if status.is_some_and(|status| status != 0) {
         let name = entry.name.to_string_lossy();
-        server::warn(ctx, &format!("{name} cannot be put into the ACL category @ratelimit"));
+        server::warn(ctx, &format!("{name} cannot be put into the ACL categories {categories}"));
     }
 }
