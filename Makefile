@@ -8,7 +8,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix lint bench setup
+.PHONY: help run build test test-matrix lint bench memory setup
 
 ## help: this list
 help:
@@ -43,6 +43,10 @@ lint: setup
 ## bench: what a decision of each limiter costs, without a server (criterion)
 bench: setup
 	cargo bench $(CORE)
+
+## memory: what a limit takes in memory, a key and a hit (the figures of README)
+memory: build
+	benches/memory.sh $(MODULE)
 
 # The module's build reads the server's C header through libclang; running and testing needs a
 # server. Both are Debian packages. The server's package would also start a service on port 6379,
