@@ -333,7 +333,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(1500))]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn random_bytes_are_refused_or_kept(

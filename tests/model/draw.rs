@@ -104,6 +104,17 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// One unit, no option.
+    pub const ONE: Ask = Ask {
+        cost: Amount::Exact(1),
+        reserve: Amount::Exact(0),
+        peek: false,
+        force: false,
+        shadow: false,
+        delay: None,
+        resolution_ms: 1,
+    };
+
     /// Any request that the parser lets through.
     pub fn any() -> impl Strategy<Value = Ask> + Clone {
         let flags = (prop::bool::weighted(0.12), 0..12_u8, prop::bool::weighted(0.1));
@@ -125,10 +136,9 @@ impl Ask {
         })
     }
 
-    /// A request that takes, over the limit or not, without any other option.
+    /// A request of the same cost without any option.
     pub fn plain(self) -> Ask {
-        let reserve = Amount::Exact(0);
-        Ask { reserve, peek: false, force: false, shadow: false, delay: None, ..self }
+        Ask { cost: self.cost, ..Ask::ONE }
     }
 
     /// The request itself, with the options that the limiter has; `FORCE` excludes the others.
@@ -261,19 +271,11 @@ impl Op {
         })
     }
 
-    /// The same, with `change` made to a call and refunds made calls of one unit.
+    /// The same, with `change` made to a call, and a refund made a call of as many units.
     pub fn call(self, change: impl Fn(Ask) -> Ask) -> Op {
         let ask = match self.deed {
             Deed::Call(ask) => ask,
-            Deed::Refund(cost) => Ask {
-                cost,
-                reserve: Amount::Exact(0),
-                peek: false,
-                force: false,
-                shadow: false,
-                delay: None,
-                resolution_ms: 1,
-            },
+            Deed::Refund(cost) => Ask { cost, ..Ask::ONE },
         };
         Op { deed: Deed::Call(change(ask)), ..self }
     }

@@ -10,11 +10,6 @@ use crate::model::window::runs;
 use crate::model::world::{World, refunded};
 use crate::model::{Subject, cases, ceil_u64, whole};
 
-/// Plain calls whose hits are recorded to the ms.
-fn plain(ask: Ask) -> Ask {
-    Ask { resolution_ms: 1, ..ask.plain() }
-}
-
 /// What passed, on a clock that counts only its steps forward.
 #[derive(Clone, Copy, Debug)]
 struct Passed {
@@ -33,7 +28,7 @@ fn passing<S: Subject>(
     for op in &history.ops {
         let op = match op.deed {
             Deed::Refund(_) if refunds => *op,
-            _ => op.call(plain),
+            _ => op.call(Ask::plain),
         };
         let before_us = world.now_us;
         let before = world.clone();
@@ -132,12 +127,12 @@ fn nobody_is_locked_out<S: Subject>(
     history: &History<S::Quota>,
     back: Step,
 ) -> Result<(), TestCaseError> {
-    let by_server = |op: &Op| Op { caller: false, ..op.call(plain) };
+    let by_server = |op: &Op| Op { caller: false, ..op.call(Ask::plain) };
     let calls: Vec<Op> = history.ops.iter().map(by_server).collect();
     let history = History { ops: calls, ..history.clone() };
     let quota = history.quotas[0];
     let mut world = World::<S>::after(&history);
-    let full = Ask { cost: Amount::Eighths(8), ..FULL };
+    let full = Ask { cost: Amount::Eighths(8), ..Ask::ONE };
     let op = Op { quota: 0, step: back, caller: false, deed: Deed::Call(full) };
     let Some(Ok((decision, _))) = world.play(&history, &op) else { return Ok(()) };
 
@@ -156,16 +151,6 @@ fn nobody_is_locked_out<S: Subject>(
     Ok(())
 }
 
-const FULL: Ask = Ask {
-    cost: Amount::Exact(1),
-    reserve: Amount::Exact(0),
-    peek: false,
-    force: false,
-    shadow: false,
-    delay: None,
-    resolution_ms: 1,
-};
-
 fn is_back(step: Step) -> bool {
     matches!(step, Step::Back(_) | Step::BackPaces(_))
 }
@@ -181,7 +166,7 @@ fn changes_grant_nothing_twice<S: Subject>(
     let (mut held, mut brought, mut passed) = (whole(0), whole(0), whole(0));
     let mut judged_us = history.start_us;
     for op in &history.ops {
-        let op = op.call(plain);
+        let op = op.call(Ask::plain);
         let quota = history.quota(&op);
         let before = world.key.state.clone();
         let outcome = world.play(history, &op);
@@ -211,7 +196,7 @@ fn new_windows_keep_what_counts(history: &History<Quota>) -> Result<(), TestCase
     let mut world = World::<SlidingWindow>::new(history.start_us);
     let mut calls: Vec<(u64, u64, u64)> = Vec::new();
     for op in &history.ops {
-        let op = op.call(plain);
+        let op = op.call(Ask::plain);
         let quota = history.quota(&op);
         let Some(Ok((decision, _))) = world.play(history, &op) else { continue };
         let Deed::Call(ask) = op.deed else { continue };
@@ -232,21 +217,22 @@ fn new_windows_keep_what_counts(history: &History<Quota>) -> Result<(), TestCase
     Ok(())
 }
 
-/// A refund takes the newest hits: those that stay are the oldest, at the times they had.
+/// A refund takes the newest hits: those that stay are the oldest that count, as they were but for
+/// the newest of them, of which a part may be gone.
 fn refunds_take_the_newest(history: &History<Quota>, units: u64) -> Result<(), TestCaseError> {
     let mut world = World::<SlidingWindow>::after(history);
     let Some(before) = world.key.state.clone() else { return Ok(()) };
-    let clock = Clock::Server(before.at_us.max(world.now_us));
-    let _ = world.key.refund(units, clock);
-    let Some(after) = &world.key.state else { return Ok(()) };
-    let kept = runs(&after.log);
-    let first =
-        runs(&before.log).iter().position(|(ms, _)| Some(ms) == kept.first().map(|(ms, _)| ms));
-    for (index, (ms, count)) in kept.iter().enumerate() {
-        let (old_ms, old_count) = runs(&before.log)[first.unwrap_or(0) + index];
-        prop_assert_eq!(*ms, old_ms);
-        let newest = index + 1 == kept.len();
-        prop_assert!(*count == old_count || (newest && *count < old_count));
+    let us = before.at_us.max(world.now_us);
+    let _ = world.key.refund(units, Clock::Server(us));
+    let kept = world.key.state.map(|after| runs(&after.log)).unwrap_or_default();
+    let gone_ms = i128::from(us / 1000) - i128::from(before.quota.window_ms);
+    let counted = runs(&before.log).into_iter().filter(|&(ms, _)| i128::from(ms) > gone_ms);
+    let counting = kept.iter().skip_while(|&&(ms, _)| i128::from(ms) <= gone_ms);
+    let pairs: Vec<_> = counted.zip(counting).collect();
+    for (index, ((old_ms, old_count), (ms, count))) in pairs.iter().enumerate() {
+        prop_assert_eq!(old_ms, ms);
+        let newest = index + 1 == pairs.len();
+        prop_assert!(count == old_count || (newest && count < old_count), "{count} units left");
     }
     Ok(())
 }
