@@ -216,9 +216,15 @@ impl HitLog {
 
     /// Whether adding `run` takes more memory.
     pub fn grows_with(&self, run: Run) -> bool {
-        let packs = !self.is_empty() && self.own_time(run.time_ms) != self.open.time_ms;
-        let room = |block: &Block| block.bytes.capacity() - block.bytes.len();
-        packs && self.newest_block().is_none_or(|block| room(block) < RUN_BYTES)
+        let time_ms = self.own_time(run.time_ms);
+        if self.is_empty() || time_ms == self.open.time_ms {
+            return false;
+        }
+        // The open run is packed; one before it is put into its place, whatever that takes.
+        let len = |block: &Block| {
+            if time_ms > self.open.time_ms { block.packed(self.open).1 } else { RUN_BYTES }
+        };
+        self.newest_block().is_none_or(|block| len(block) > block.room())
     }
 
     /// Hands the memory of block `index` to `mover`, which may return the same bytes at another
@@ -345,6 +351,22 @@ impl Block {
 
     /// Appends a run that is not older than the last; false if it does not fit.
     fn push(&mut self, run: Run) -> bool {
+        let (packed, len) = self.packed(run);
+        if self.bytes.len() + len > self.bytes.capacity().min(BLOCK_BYTES) {
+            // What is forgotten makes room first: a window in steady use needs no more memory.
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        if self.bytes.len() + len > BLOCK_BYTES {
+            return false;
+        }
+        self.bytes.extend_from_slice(packed.get(..len).unwrap_or_default());
+        self.last_ms = run.time_ms;
+        true
+    }
+
+    /// A run as bytes behind the last, and how many they are.
+    fn packed(&self, run: Run) -> ([u8; RUN_BYTES], usize) {
         let mut packed = [0; RUN_BYTES];
         let distance = u64::try_from(run.time_ms - self.last_ms).unwrap_or_default();
         let mut len = 0;
@@ -353,12 +375,13 @@ impl Block {
         if run.count > 1 {
             put(&mut packed, &mut len, run.count);
         }
-        if self.bytes.len() + len > BLOCK_BYTES {
-            return false;
-        }
-        self.bytes.extend_from_slice(packed.get(..len).unwrap_or_default());
-        self.last_ms = run.time_ms;
-        true
+        (packed, len)
+    }
+
+    /// How many bytes more it holds as it is, with those that are forgotten.
+    fn room(&self) -> usize {
+        let live = self.bytes.len() - self.start;
+        self.bytes.capacity().min(BLOCK_BYTES).saturating_sub(live)
     }
 
     /// Calls `each` with every run and where it begins, until told to stop.
