@@ -86,10 +86,10 @@ unsafe extern "C" fn rdb_load<S: Stored>(
     version: c_int,
 ) -> *mut c_void {
     guarded(server::null(), || {
-        if version > c_int::from(VERSION) {
+        if !(1..=c_int::from(VERSION)).contains(&version) {
             // SAFETY: the handle is valid during the callback; the format takes no argument.
             unsafe {
-                let text = c"a newer version of the module rl wrote this value, upgrade the module";
+                let text = c"an unknown version of the module rl wrote this value, upgrade it";
                 api!(RedisModule_LogIOError(io, c"warning".as_ptr(), text.as_ptr()));
             }
             return server::null();
