@@ -17,6 +17,7 @@
 mod client;
 mod dice;
 mod launch;
+pub mod payload;
 mod replica;
 mod reply;
 mod server;
@@ -27,6 +28,7 @@ mod wait;
 pub use client::{Client, pack, quoted, words};
 pub use dice::{Dice, KEYS_OF_EACH};
 pub use launch::Config;
+pub use payload::Payload;
 pub use replica::{offset, wait_for_replica};
 pub use reply::{Reply, bytes, error_text, field, int, ints, list, text};
 pub use server::Server;
