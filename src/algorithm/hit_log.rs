@@ -214,17 +214,17 @@ impl HitLog {
         self.moved_back_ms = self.moved_back_ms.saturating_add(ms);
     }
 
-    /// Whether adding `run` takes more memory.
-    pub fn grows_with(&self, run: Run) -> bool {
+    /// Whether adding `run`, after the hits at or before `cut_ms` are forgotten, takes more memory.
+    pub fn grows_with(&self, run: Run, cut_ms: Option<i64>) -> bool {
         let time_ms = self.own_time(run.time_ms);
-        if self.is_empty() || time_ms == self.open.time_ms {
+        let cut_ms = cut_ms.map_or(i64::MIN, |cut_ms| self.own_time(cut_ms));
+        if self.is_empty() || self.open.time_ms <= cut_ms || self.open.time_ms == time_ms {
             return false;
         }
+        let Some(block) = self.newest_block() else { return true };
         // The open run is packed; one before it is put into its place, whatever that takes.
-        let len = |block: &Block| {
-            if time_ms > self.open.time_ms { block.packed(self.open).1 } else { RUN_BYTES }
-        };
-        self.newest_block().is_none_or(|block| len(block) > block.room())
+        let len = if time_ms > self.open.time_ms { block.packed(self.open).1 } else { RUN_BYTES };
+        len > block.room() && len > block.room() + block.bytes_until(cut_ms)
     }
 
     /// Hands the memory of block `index` to `mover`, which may return the same bytes at another
@@ -382,6 +382,19 @@ impl Block {
     fn room(&self) -> usize {
         let live = self.bytes.len() - self.start;
         self.bytes.capacity().min(BLOCK_BYTES).saturating_sub(live)
+    }
+
+    /// How many bytes the runs at or before `time_ms` take.
+    fn bytes_until(&self, time_ms: i64) -> usize {
+        let mut end = self.bytes.len();
+        self.runs(|run, start| {
+            if run.time_ms > time_ms {
+                end = start;
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        end - self.start
     }
 
     /// Calls `each` with every run and where it begins, until told to stop.

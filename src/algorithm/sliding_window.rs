@@ -122,7 +122,9 @@ impl Limiter for SlidingWindow {
     }
 
     fn grows(state: &State, change: &Change) -> bool {
-        change.add.is_some_and(|run| state.log.grows_with(run))
+        // After a step back of the clock the cut is in other times; little leaves then.
+        let cut_ms = change.forget_until_ms.filter(|_| change.move_back_ms == 0);
+        change.add.is_some_and(|run| state.log.grows_with(run, cut_ms))
     }
 
     fn create(change: &Change) -> State {
