@@ -15,6 +15,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod client;
+pub mod cluster;
 mod dice;
 mod launch;
 pub mod payload;

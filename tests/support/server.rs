@@ -150,6 +150,11 @@ impl Server {
         child.try_wait().expect("the server can be asked").is_none()
     }
 
+    /// Whether it was started and neither stopped nor killed since.
+    pub fn was_started(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Waits until no save and no rewrite of the append-only file is under way.
     pub fn wait_for_background_jobs(&self) {
         let mut client = self.client();

@@ -1,0 +1,133 @@
+//! Which node a call goes to.
+
+use redis::Value;
+
+use super::PATIENT;
+use super::calls;
+use super::load::{ask, run};
+use super::support::cluster::Cluster;
+use super::support::{Client, Config, int, list, text, words};
+
+/// BR-258 spring-cloud/spring-cloud-gateway#248, BR-259 apache/shenyu#2808, BR-260
+/// swoft-cloud/swoft#1049, BR-261 zotero/dataserver#63, BR-263 SGrondin/bottleneck#180: on a
+/// cluster of three every limiter call on any key works, with MOVED only for a slot that lives
+/// elsewhere and never CROSSSLOT.
+#[test]
+fn every_call_goes_where_its_key_is() {
+    let cluster = Cluster::start(&Config::new(), PATIENT);
+    every_key_works_without_a_redirect(&cluster);
+    keys_of_one_tag_are_together(&cluster);
+    // From here on calls go astray on purpose.
+    a_call_that_goes_astray_is_sent_on(&cluster);
+    the_key_is_found_in_the_words(&cluster);
+}
+
+/// The client asks for the topology once. After that no node has to send it elsewhere.
+fn every_key_works_without_a_redirect(cluster: &Cluster) {
+    let mut routed = cluster.routed();
+    let mut keys: Vec<String> = (0..300).map(|number| format!("user:{number}")).collect();
+    keys.extend(["{user:42}:search", "a{b}c", "{}", "{}x", "x{", "}{", "ключ"].map(str::to_owned));
+    for key in &keys {
+        for (kind, call) in calls("", 3).iter().enumerate() {
+            let (name, rest) = call.split_once("  ").expect("a call");
+            let key = format!("{key}:{kind}");
+            let call = format!("{name} {key} {rest}");
+            for (allowed, remaining) in [(1, 2), (1, 1), (1, 0), (0, 0)] {
+                let reply = ask(&mut routed, &call).expect("an answer");
+                assert_eq!((reply.allowed, reply.remaining), (allowed, remaining), "{call}");
+            }
+            let peeked = ask(&mut routed, &format!("RL.PEEK {key}")).expect("an answer");
+            assert_eq!((peeked.allowed, peeked.limit), (0, 3), "{call}");
+            let refunded = ask(&mut routed, &format!("RL.REFUND {key} 1")).expect("an answer");
+            assert_eq!(refunded.remaining, 1, "{call}");
+            let info = run(&mut routed, &format!("RL.INFO {key}")).expect("an answer");
+            assert_ne!(info, Value::Nil, "{call}");
+        }
+    }
+    expect_no_error(cluster);
+    let took_part = |index: usize| {
+        let stats = cluster.node(index).client().info("commandstats");
+        stats.contains("cmdstat_rl.tokenbucket")
+    };
+    for index in 0..3 {
+        assert!(took_part(index) && !took_part(index + 3), "primaries alone serve, {index}");
+    }
+}
+
+/// Several limits of one user, tied by a hash tag, work in one transaction and in one script.
+fn keys_of_one_tag_are_together(cluster: &Cluster) {
+    let slot = cluster.slot("{user:7}:second");
+    assert_eq!(cluster.slot("{user:7}:hour"), slot);
+    assert_eq!(cluster.slot("user:7"), slot);
+    let mut client = cluster.node(cluster.owner(slot)).client();
+    let second = "RL.TOKENBUCKET {user:7}:second 10 10";
+    let hour = "RL.SLIDING {user:7}:hour 1000 3600000";
+    let sent = ["MULTI", second, hour, "EXEC"].map(words);
+    let both = list(client.pipeline(&sent).last().expect("an answer to EXEC"));
+    assert_eq!(both.iter().map(|reply| int(&list(reply)[0])).collect::<Vec<_>>(), [1, 1]);
+    let script = "local a = redis.call('RL.TOKENBUCKET', KEYS[1], 10, 10) \
+                  local b = redis.call('RL.SLIDING', KEYS[2], 1000, 3600000) \
+                  return {a[1], b[1], b[3]}";
+    let eval = ["EVAL", script, "2", "{user:7}:second", "{user:7}:hour"];
+    assert_eq!(list(&client.call(&eval)), [Value::Int(1), Value::Int(1), Value::Int(998)]);
+    expect_no_error(cluster);
+}
+
+fn expect_no_error(cluster: &Cluster) {
+    assert_eq!(cluster.errors().into_iter().collect::<Vec<_>>(), [], "MOVED or CROSSSLOT");
+    assert_eq!(cluster.failed_calls(), [], "calls that failed");
+}
+
+/// A node that does not serve a slot says who does, whatever the call; a replica answers looks
+/// where the client asks for that.
+fn a_call_that_goes_astray_is_sent_on(cluster: &Cluster) {
+    let slot = cluster.slot("astray");
+    let owner = cluster.owner(slot);
+    let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(owner).port());
+    let limits = calls("astray", 3);
+    let looks = ["RL.PEEK astray", "RL.INFO astray"];
+    let others = ["RL.REFUND astray 1", "RL.EFFECT astray x"];
+    for index in (0..6).filter(|&index| index != owner) {
+        let mut client = cluster.node(index).client();
+        for line in limits.iter().map(String::as_str).chain(looks).chain(others) {
+            assert_eq!(client.refused(line), moved, "{line} at node {index}");
+        }
+    }
+    let mut client = cluster.node(owner).client();
+    client.limit(&limits[0]);
+    let replica = cluster.node(cluster.replicas_of(owner)[0]);
+    super::wait_for_replica(cluster.node(owner), replica);
+    let mut reader = replica.client();
+    reader.ok("READONLY");
+    let peeked = reader.limit("RL.PEEK astray");
+    assert_eq!((peeked.limit, peeked.remaining), (3, 2));
+    assert_ne!(reader.ok("RL.INFO astray"), Value::Nil);
+    for line in [limits[0].clone(), "RL.REFUND astray 1".to_owned()] {
+        assert_eq!(reader.refused(&line), moved, "{line}: what takes goes to the primary");
+    }
+    let codes: Vec<String> = cluster.errors().into_keys().collect();
+    assert_eq!(codes, ["MOVED"], "CROSSSLOT among the errors, or worse");
+}
+
+/// The node is asked, as a client library may, for the keys of a call.
+fn the_key_is_found_in_the_words(cluster: &Cluster) {
+    let mut client = cluster.node(0).client();
+    let others = ["RL.PEEK {k}a", "RL.INFO {k}a", "RL.REFUND {k}a 1", "RL.EFFECT {k}a payload"];
+    for line in calls("{k}a", 3).iter().map(String::as_str).chain(others) {
+        let keys = list(&client.ok(&format!("COMMAND GETKEYS {line}")));
+        assert_eq!(keys.iter().map(text).collect::<Vec<_>>(), ["{k}a"], "{line}");
+        expect_flags(&mut client, line);
+    }
+}
+
+/// COMMAND GETKEYSANDFLAGS tells also what is done with the key.
+fn expect_flags(client: &mut Client, line: &str) {
+    let keys = list(&client.ok(&format!("COMMAND GETKEYSANDFLAGS {line}")));
+    let [key] = &keys[..] else { panic!("{line}: {keys:?}") };
+    let [name, flags] = &list(key)[..] else { panic!("{line}: {key:?}") };
+    assert_eq!(text(name), "{k}a", "{line}");
+    let flags: Vec<String> = list(flags).iter().map(text).collect();
+    let looks = line.starts_with("RL.PEEK") || line.starts_with("RL.INFO");
+    let expected: &[&str] = if looks { &["RO", "access"] } else { &["RW", "access", "update"] };
+    assert_eq!(flags, expected, "{line}");
+}
