@@ -8,7 +8,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix lint bench memory setup
+.PHONY: help run build test test-matrix lint bench memory setup setup-matrix
 
 ## help: this list
 help:
@@ -30,7 +30,7 @@ test: build
 	RL_MODULE=$(MODULE) cargo test $(CORE)
 
 ## test-matrix: the server tests on every supported server, downloaded once (SERVERS="NAME..." for some)
-test-matrix: build
+test-matrix: build setup-matrix
 	RL_MODULE=$(MODULE) CARGO_FLAGS="$(CORE)" tests/matrix/run.sh $(SERVERS)
 
 ## lint: format, clippy with and without the server's binding, documentation
@@ -51,16 +51,28 @@ memory: build
 # The module's build reads the server's C header through libclang; running and testing needs a
 # server. Both are Debian packages. The server's package would also start a service on port 6379,
 # without the module: policy-rc.d, where the system has none of its own, tells it not to.
+CLANG := /usr/lib/llvm-*/lib/libclang.so /usr/lib64/libclang.so /usr/lib/libclang.so
+
 ## setup: install redis-server and libclang-dev, if they are missing (Debian, Ubuntu)
 setup:
 	@missing=; \
 	command -v redis-server >/dev/null 2>&1 || missing="$$missing redis-server"; \
-	ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1 \
-		|| [ -n "$$LIBCLANG_PATH" ] || missing="$$missing libclang-dev"; \
-	[ -n "$$missing" ] || exit 0; \
-	echo "Missing, and needed to build and run the module:$$missing"; \
+	[ -n "$$LIBCLANG_PATH" ] || ls $(CLANG) 2>/dev/null | grep -q . \
+		|| missing="$$missing libclang-dev"; \
+	$(INSTALL)
+
+## setup-matrix: install pip too, which downloads servers
+setup-matrix: setup
+	@missing=; python3 -m pip --version >/dev/null 2>&1 || missing=python3-pip; \
+	$(INSTALL)
+
+# Installs the Debian packages named in $missing, if any.
+define INSTALL
+[ -n "$$missing" ] || exit 0; \
+	echo "Missing, and needed to build, run or test the module: $$missing"; \
 	command -v apt-get >/dev/null 2>&1 || { \
-		echo "There is no apt-get here: install what provides them, then call make again."; exit 1; }; \
+		echo "There is no apt-get here: install what provides them, then call make again."; \
+		exit 1; }; \
 	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; policy=/usr/sbin/policy-rc.d; mine=; \
 	if [ ! -e $$policy ]; then \
 		printf '#!/bin/sh\nexit 101\n' | $$sudo tee $$policy >/dev/null; \
@@ -69,3 +81,4 @@ setup:
 	$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq $$missing; status=$$?; \
 	[ -z "$$mine" ] || $$sudo rm -f $$policy; exit $$status
+endef
