@@ -98,10 +98,15 @@ fn dump_and_restore_keep_the_state() {
     }
 }
 
-/// The server's own part of a DUMP: the type's name and version in front, its own version and the
-/// checksum behind.
-const HEADER: usize = 10;
+/// The server's own version and checksum at the end of a DUMP.
 const FOOTER: usize = 10;
+
+/// Where the module's own bytes lie in a DUMP: behind the type's name and version, a mark and the
+/// length, and in front of another mark and the server's own version and checksum.
+fn own_bytes(dump: &[u8]) -> std::ops::Range<usize> {
+    let short = dump[11] < 64;
+    (if short { 12 } else { 13 })..dump.len() - FOOTER - 1
+}
 
 /// BR-193 redis/redis#14905: RESTORE with a damaged payload is refused, or it holds a state that
 /// the module could have written; the server lives and the key is unchanged. The server's own
@@ -122,14 +127,18 @@ fn damaged_payloads_do_no_harm() {
         for bit in 0..bits {
             let mut damaged = payload.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            if is_taken(&mut client, &damaged) {
+            let own = own_bytes(&payload).contains(&(bit / 8));
+            if is_taken(&mut client, &damaged, own) {
                 taken += 1;
             } else {
                 refused += 1;
             }
         }
         for length in 0..payload.len() - FOOTER {
-            assert!(!is_taken(&mut client, &payload[..length]), "{key}: {length} bytes of it");
+            assert!(
+                !is_taken(&mut client, &payload[..length], true),
+                "{key}: {length} bytes of it"
+            );
         }
         let args: [&[u8]; 4] = [b"RESTORE", key.as_bytes(), b"0", b"x"];
         assert!(error_text(&client.call(&args)).is_some());
@@ -139,18 +148,20 @@ fn damaged_payloads_do_no_harm() {
     assert!(refused > 1000 && taken > 10, "{refused} refused, {taken} taken");
 }
 
-/// Restores a damaged payload. If that works the key answers, and gives back what was restored: a
-/// state has one form only.
-fn is_taken(client: &mut Client, damaged: &[u8]) -> bool {
+/// Restores a damaged payload. If that works the key answers; and if the damage is in the module's
+/// `own` bytes it gives back what was restored: a state has one form only.
+fn is_taken(client: &mut Client, damaged: &[u8], own: bool) -> bool {
     let args: [&[u8]; 4] = [b"RESTORE", b"damaged", b"0", damaged];
     if let Some(error) = error_text(&client.call(&args)) {
         assert!(error.starts_with("ERR "), "{error}");
         assert_eq!(client.int("EXISTS damaged"), 0);
         return false;
     }
-    let dump = client.dump("damaged");
-    let body = |dump: &[u8]| dump[HEADER..dump.len() - FOOTER].escape_ascii().to_string();
-    assert_eq!(body(&dump), body(damaged));
+    if own {
+        let dump = client.dump("damaged");
+        let body = |dump: &[u8]| dump[own_bytes(dump)].escape_ascii().to_string();
+        assert_eq!(body(&dump), body(damaged));
+    }
     for line in ["RL.PEEK damaged", "RL.REFUND damaged 1"] {
         let answer = client.run(line);
         assert!(matches!(answer, Value::Array(_) | Value::ServerError(_)), "{answer:?}");
