@@ -52,6 +52,12 @@ pub trait Wire: Limiter {
     /// # Errors
     /// [`Error::Payload`] for anything but what [`Wire::encode_change`] writes.
     fn decode_change(bytes: &[u8]) -> Result<Self::Change, Error>;
+
+    /// Whether `change` leaves of `state` what [`Wire::decode_state`] takes: always, where it was
+    /// made for this state.
+    fn fits(_state: &Self::State, _change: &Self::Change) -> bool {
+        true
+    }
 }
 
 /// What a bucket's level stands for, in its bytes.
@@ -183,6 +189,20 @@ impl Wire for SlidingWindow {
         bytes.end()?;
         let forget_until_ms = (cut > 0).then(|| at_ms - signed_ms(cut));
         Ok(Change { quota, at_us, move_back_ms, forget_until_ms, take_newest, add })
+    }
+
+    fn fits(state: &State, change: &Change) -> bool {
+        // In the times of the log, which are those before it is moved back.
+        let before = |time_ms: i64| time_ms.saturating_add(signed_ms(change.move_back_ms));
+        let units_until = |time_ms| state.log.units_until(before(time_ms));
+        let forgotten = change.forget_until_ms.map_or(0, units_until);
+        let kept = state.log.units().saturating_sub(forgotten);
+        let too_old = units_until(oldest_possible_ms(&change.quota, change.at_us));
+        let newest_ms = before(newest_possible_ms(change.at_us));
+        let too_new = state.log.newest_ms().is_some_and(|time_ms| time_ms > newest_ms);
+        let added = change.add.map_or(0, |run| run.count);
+        let units = kept.saturating_sub(change.take_newest).saturating_add(added);
+        units <= limits::MAX_UNITS && (kept == 0 || (too_old <= forgotten && !too_new))
     }
 }
 

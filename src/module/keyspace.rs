@@ -85,8 +85,15 @@ impl<'a, S: Stored> Slot<'a, S> {
     }
 
     /// Writes what a primary or the append-only file says, as it says it.
+    ///
+    /// # Errors
+    /// [`Error::Payload`] for a change that was not made for the state of the key.
     pub fn follow(mut self, effect: Effect<S>, expire_ms: Option<i64>) -> Result<(), Error> {
         match effect {
+            // What it leaves could be written to a file and not be read again.
+            Effect::Change(change) if !self.state().is_none_or(|state| S::fits(state, &change)) => {
+                return Err(Error::Payload);
+            }
             Effect::Change(change) => self.apply(&change)?,
             Effect::State(state) => self.replace(state)?,
         }
