@@ -13,7 +13,7 @@ use redis_rl::algorithm::leaky_bucket::LeakyBucket;
 use redis_rl::algorithm::sliding_window::{Change, Quota, SlidingWindow, State};
 use redis_rl::algorithm::token_bucket::TokenBucket;
 use redis_rl::algorithm::{Clock, Request};
-use redis_rl::codec::{Buffer, VERSION, Wire};
+use redis_rl::codec::{self, Buffer, VERSION, Wire};
 use redis_rl::error::Error;
 use redis_rl::limits;
 
@@ -53,6 +53,9 @@ impl<S: Subject + Wire> Copies<S> {
         prop_assert_eq!(buffer.bytes(), &bytes[..]);
         let received = S::decode_change(&bytes).map_err(|e| fail("a change", e))?;
         prop_assert_eq!(&received, change);
+        if let Some(state) = &self.replica.state {
+            prop_assert!(S::fits(state, &received), "a change does not fit its own state");
+        }
         self.replica.store(Some(&received));
         if let Some(state) = &mut self.reloaded.state {
             let bytes = state_bytes::<S>(state);
@@ -120,6 +123,25 @@ fn bytes_are_refused_or_kept<S: Subject + Wire>(
         prop_assert_eq!(state_bytes::<S>(&again), state);
     }
     Ok(true)
+}
+
+/// A change that fits a state for which it was not made leaves one that can be written and read.
+fn fitting_changes_leave_a_state<S: Subject + Wire>(
+    history: &History<S::Quota>,
+    bytes: &[u8],
+) -> Result<(), TestCaseError> {
+    let world = World::<S>::after(history);
+    let (Some(mut state), Ok(change)) = (world.key.state, S::decode_change(bytes)) else {
+        return Ok(());
+    };
+    if !S::fits(&state, &change) {
+        return Ok(());
+    }
+    S::apply(&mut state, &change);
+    let bytes = state_bytes::<S>(&state);
+    let read = S::decode_state(&bytes).map_err(|error| fail("a state that was changed", error))?;
+    prop_assert_eq!(read, state);
+    Ok(())
 }
 
 /// Damage to bytes.
@@ -360,6 +382,45 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(cases(500))]
+
+    /// A primary's change may meet another state: that of a key which was set otherwise meanwhile.
+    #[test]
+    fn changes_that_fit_leave_a_state(
+        history in history::<SlidingWindow>(Op::any(), 12),
+        other in history::<SlidingWindow>(Op::any(), 12),
+        forged in forged()
+    ) {
+        fitting_changes_leave_a_state::<SlidingWindow>(&history, &forged)?;
+        let mut world = World::<SlidingWindow>::new(other.start_us);
+        for op in &other.ops {
+            if let Some(Ok((_, Some(change)))) = world.play(&other, op) {
+                let bytes = change_bytes::<SlidingWindow>(&change);
+                fitting_changes_leave_a_state::<SlidingWindow>(&history, &bytes)?;
+            }
+        }
+    }
+
+    /// The expiry before a payload comes back, and leaves the payload as it is.
+    #[test]
+    fn an_expiry_is_read_as_it_was_written(
+        expire_ms in prop::option::of(magnitude(0, limits::MAX_TIME_MS)),
+        payload in prop::collection::vec(any::<u8>(), 0..20)
+    ) {
+        let expire_ms = expire_ms.map(|expire_ms| expire_ms as i64);
+        let mut bytes = Vec::new();
+        codec::encode_expiry(expire_ms, &mut bytes);
+        bytes.extend(&payload);
+        prop_assert_eq!(codec::decode_expiry(&bytes), Ok((expire_ms, &payload[..])));
+        if let Ok((expire_ms, rest)) = codec::decode_expiry(&payload) {
+            let mut again = Vec::new();
+            codec::encode_expiry(expire_ms, &mut again);
+            prop_assert_eq!([&again[..], rest].concat(), payload);
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
@@ -464,6 +525,21 @@ fn impossible_values_are_refused() {
     }
 }
 
+/// A number has one form only: no zeros at its end, and no bits that fall off.
+#[test]
+fn numbers_in_another_form_are_refused() {
+    let plain = numbers(b'L', &[1000, 25, 1, 900_000, 5, 7]);
+    let (last, front) = plain.split_last().expect("bytes");
+    assert_eq!(*last, 7);
+    let padded: [&[u8]; 2] = [&[0x87, 0], &[0x87, 0x80, 0]];
+    let lost: [&[u8]; 2] =
+        [&[&[0x87][..], &[0x80; 17], &[4]].concat(), &[&[0x87][..], &[0x80; 18], &[1]].concat()];
+    for level in padded.into_iter().chain(lost) {
+        let bytes = [front, level].concat();
+        assert_eq!(LeakyBucket::decode_state(&bytes), Err(Error::Payload), "{level:x?}");
+    }
+}
+
 /// The coarsest resolution and a clock that is set back by less than a ms leave a hit more than
 /// ten years ahead; what is written must still be read.
 #[test]
@@ -487,7 +563,7 @@ fn a_hit_far_ahead_is_read_again() {
 #[test]
 fn the_longest_change_fits_the_buffer() {
     let bucket = numbers(b'T', &[1 << 53, 10_u128.pow(18), 9, 315_360_000_000, 1 << 62, u128::MAX]);
-    assert!(bucket.len() <= Buffer::SIZE);
+    assert!(bucket.len() + 10 <= Buffer::SIZE);
     let run = Run { time_ms: 1 << 54, count: limits::MAX_UNITS };
     let change = Change {
         quota: Quota { limit: limits::MAX_UNITS, window_ms: limits::MAX_DURATION_MS },
@@ -497,7 +573,10 @@ fn the_longest_change_fits_the_buffer() {
         take_newest: limits::MAX_UNITS,
         add: Some(run),
     };
-    let mut buffer = Buffer::new();
+    let (mut buffer, mut expected) = (Buffer::new(), Vec::new());
+    codec::encode_expiry(Some(1 << 54), &mut expected);
+    codec::encode_expiry(Some(1 << 54), &mut buffer);
     SlidingWindow::encode_change(&change, &mut buffer);
-    assert_eq!(buffer.bytes(), change_bytes::<SlidingWindow>(&change));
+    expected.extend(change_bytes::<SlidingWindow>(&change));
+    assert_eq!(buffer.bytes(), expected);
 }
