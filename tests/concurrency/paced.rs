@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::support::{Reply, Server};
 use super::timed::{
-    Event, Load, TimedClient, elapsed_us, in_order, judge_bucket, judge_window, passed, us,
+    Event, Load, TimedClient, elapsed_us, full_windows, in_order, judge_bucket, judge_window,
+    passed, us,
 };
 
-/// BR-043 rack/rack-attack#85: one client at a thousand calls a second on one a second; in 3 s 3 or
-/// 4 pass, of each limiter.
+/// BR-043 rack/rack-attack#85: one client at a thousand calls a second on one a second: of each
+/// limiter three pass in no less than 2 s, and nothing was denied without need.
 #[test]
 fn one_a_second_stays_one_a_second() {
     let server = Server::start();
@@ -19,16 +20,11 @@ fn one_a_second_stays_one_a_second() {
             scope.spawn(move || {
                 let (clients, batch) = (1, 1);
                 let pause = Duration::from_millis(1);
-                let lasting = Duration::from_millis(3500);
+                let lasting = Duration::from_millis(700);
                 let load = Load { server, line, clients, batch, pause, lasting };
-                let events = load.run();
-                let first_us = events[0].before_us;
-                let within: Vec<Event> = events
-                    .iter()
-                    .copied()
-                    .filter(|event| event.after_us - first_us < 3_100_000)
-                    .collect();
-                assert!((3..=4).contains(&passed(&within)), "{line}: {}", passed(&within));
+                let events = load.run_until(|events| passed(events) >= 3);
+                let times: Vec<&Event> = events.iter().filter(|event| event.allowed).collect();
+                assert!(times[2].after_us - times[0].before_us >= 2_000_000, "{line}");
                 if line.starts_with("RL.SLIDING") {
                     judge_window(&events, 1, 1000);
                 } else {
@@ -40,19 +36,26 @@ fn one_a_second_stays_one_a_second() {
 }
 
 /// BR-055 express-rate-limit/rate-limit-redis#209: a thousand a second under five thousand calls a
-/// second: in 3 s 3,000 pass, 1,000 more or less.
+/// second: in each second a thousand pass, and in all a thousand more or less than that.
 #[test]
 fn a_window_under_five_times_its_load_passes_its_limit() {
     let server = Server::start();
     let line = "RL.SLIDING k 1000 1000";
     let (clients, batch) = (4, 25);
-    let (pause, lasting) = (Duration::from_millis(20), Duration::from_secs(3));
-    let events = Load { server: &server, line, clients, batch, pause, lasting }.run();
+    let (pause, lasting) = (Duration::from_millis(20), Duration::from_millis(2700));
+    let load = Load { server: &server, line, clients, batch, pause, lasting };
+    let events = load.run_until(|events| full_windows(events, 1000) >= 2);
     judge_window(&events, 1000, 1000);
-    let windows = elapsed_us(&events) / 1_000_000.0;
-    let passed = us(i64::try_from(passed(&events)).expect("a count"));
-    assert!((passed - 1000.0 * windows).abs() <= 1000.0, "{passed} in {windows} windows");
-    assert!(events.iter().any(|event| !event.allowed), "nothing was over the limit");
+    passes_its_limit(&events, 1000, 1000);
+}
+
+/// As many pass as fit into the windows that were begun, and all of those that were full.
+fn passes_its_limit(events: &[Event], limit: usize, window_ms: i64) {
+    let windows = (elapsed_us(events) / us(window_ms * 1000)).ceil();
+    let most = us(i64::try_from(limit).expect("a limit")) * windows;
+    let (passed, full) = (passed(events), full_windows(events, window_ms));
+    assert!(us(i64::try_from(passed).expect("a count")) <= most, "{passed} in {windows} windows");
+    assert!(passed >= limit * full, "{passed} in {full} full windows");
 }
 
 /// BR-062 peterkhayes/rolling-rate-limiter#15: forty workers that sleep exactly the time they are
@@ -97,13 +100,10 @@ fn many_clients_never_pass_more_than_one_window() {
     let line = "RL.SLIDING k 100 400";
     let (clients, batch) = (12, 5);
     let (pause, lasting) = (Duration::ZERO, Duration::from_millis(1500));
-    let events = Load { server: &server, line, clients, batch, pause, lasting }.run();
+    let load = Load { server: &server, line, clients, batch, pause, lasting };
+    let events = load.run_until(|events| full_windows(events, 400) >= 2);
     judge_window(&events, 100, 400);
-    // As many as fit into the windows that were begun, and all of those that were over.
-    let windows = elapsed_us(&events) / 400_000.0;
-    let passed = us(i64::try_from(passed(&events)).expect("a count"));
-    assert!(passed <= 100.0 * windows.ceil(), "{passed} in {windows} windows");
-    assert!(passed >= 100.0 * (windows - 1.0), "{passed} in {windows} windows");
+    passes_its_limit(&events, 100, 400);
 }
 
 /// BR-128 redisson/redisson#5687: thirty-two clients saturating 150 a second get 150 in every
@@ -111,30 +111,42 @@ fn many_clients_never_pass_more_than_one_window() {
 #[test]
 fn a_saturated_bucket_gives_its_rate_in_every_second() {
     let server = Server::start();
-    let line = "RL.TOKENBUCKET k 150 150";
-    let (clients, batch) = (32, 1);
-    let (pause, lasting) = (Duration::from_millis(2), Duration::from_millis(3500));
-    let events = Load { server: &server, line, clients, batch, pause, lasting }.run();
-    judge_bucket(&events, 150.0, 150.0);
-    // At each denial less than one token is left. So between two of them a second apart passes what
-    // that second brought.
-    let mut seconds = 0;
-    let mut begin: Option<usize> = None;
-    for (place, event) in events.iter().enumerate().filter(|(_, event)| !event.allowed) {
-        let Some(first) = begin else {
-            begin = Some(place);
-            continue;
-        };
-        let between_us = us(event.before_us - events[first].before_us);
-        if between_us >= 1_000_000.0 {
-            let given = us(i64::try_from(passed(&events[first..place])).expect("a count"));
-            let brought = between_us * 150.0 / 1_000_000.0;
-            assert!((given - brought).abs() <= 1.1, "{given} in {between_us} us");
-            seconds += 1;
-            begin = Some(place);
-        }
+    let line = "RL.TOKENBUCKET k 600 150";
+    let (clients, batch) = (32, 2);
+    let (pause, lasting) = (Duration::from_millis(3), Duration::from_millis(2500));
+    let load = Load { server: &server, line, clients, batch, pause, lasting };
+    let events = load.run_until(|events| !saturated_seconds(events).is_empty());
+    judge_bucket(&events, 600.0, 150.0);
+    for (second_us, given) in saturated_seconds(&events) {
+        let brought = second_us * 150.0 / 1_000_000.0;
+        assert!((given - brought).abs() <= 1.1, "{given} in {second_us} us");
     }
-    assert!(seconds >= 1, "no second was saturated: nothing was tested");
+}
+
+/// Stretches of a second or more between two denials, in µs, and what passed in each. At a denial
+/// less than one token is left, so between two of them passes what that time brought, if it is too
+/// short to fill the bucket.
+fn saturated_seconds(events: &[Event]) -> Vec<(f64, f64)> {
+    /// The bucket takes 4 s to fill.
+    const TOO_LONG_US: f64 = 3_900_000.0;
+    // Where a reading of the clock was held up, it is not known when the call was decided.
+    let held_up = |event: &Event| event.after_us - event.before_us > 500;
+    let denied = |event: &Event| !event.allowed && !held_up(event);
+    let mut seconds = Vec::new();
+    let mut begin: Option<usize> = None;
+    for (place, event) in events.iter().enumerate().filter(|(_, event)| denied(event)) {
+        let first = *begin.get_or_insert(place);
+        let between_us = us(event.before_us - events[first].before_us);
+        if between_us < 1_000_000.0 {
+            continue;
+        }
+        if between_us < TOO_LONG_US {
+            let given = us(i64::try_from(passed(&events[first..place])).expect("a count"));
+            seconds.push((between_us, given));
+        }
+        begin = Some(place);
+    }
+    seconds
 }
 
 /// BR-130 brandur/redis-cell#11, BR-142 throttled/throttled#27: ten clients offering more than
@@ -149,11 +161,10 @@ fn a_small_bucket_under_great_load_gives_its_rate() {
         let (clients, batch) = (10, 8);
         let (pause, lasting) = (Duration::ZERO, Duration::from_millis(1500));
         let events = Load { server: &server, line, clients, batch, pause, lasting }.run();
-        let idle_us = judge_bucket(&events, capacity, rate);
-        // Time in which the bucket was full and nobody asked brings nothing.
-        let due = capacity + rate * (elapsed_us(&events) - idle_us) / 1_000_000.0;
+        let due = judge_bucket(&events, capacity, rate).due(elapsed_us(&events), capacity, rate);
         let passed = us(i64::try_from(passed(&events)).expect("a count"));
-        assert!((passed - due).abs() <= 0.02 * due + 1.0, "{passed} passed, {due} were due");
+        let (least, most) = (due.start() * 0.98, due.end() * 1.02);
+        assert!((least..=most).contains(&passed), "{passed} passed, {due:?} were due");
         let key = line.split(' ').nth(1).expect("a key");
         assert_ne!(server.client().int(&format!("PTTL {key}")), -1);
     }
@@ -168,10 +179,9 @@ fn a_leaky_bucket_of_one_leaks_at_its_rate() {
     let (clients, batch) = (32, 1);
     let (pause, lasting) = (Duration::from_millis(3), Duration::from_secs(3));
     let events = Load { server: &server, line, clients, batch, pause, lasting }.run();
-    let idle_us = judge_bucket(&events, 1.0, 10.0);
-    let due = (elapsed_us(&events) - idle_us) / 100_000.0;
+    let due = judge_bucket(&events, 1.0, 10.0).due(elapsed_us(&events), 1.0, 10.0);
     let passed = us(i64::try_from(passed(&events)).expect("a count"));
-    assert!((due.floor()..=due.ceil() + 1.0).contains(&passed), "{passed} passed, {due} were due");
+    assert!(due.contains(&passed), "{passed} passed, {due:?} were due");
 }
 
 /// BR-152 apache/apisix#3988, BR-153 apache/apisix#5588: traffic well below the limit, from many
@@ -221,7 +231,7 @@ fn a_rest_saves_nothing_for_later() {
     let mut events = load(200).run();
     // The rest: longer than the window.
     thread::sleep(Duration::from_millis(700));
-    events.extend(load(2000).run());
+    events.extend(load(2000).run_until(|events| full_windows(events, 300) >= 2));
     judge_window(&events, 50, 300);
     let all_passed: Vec<i64> =
         events.iter().filter(|event| event.allowed).map(|event| event.before_us).collect();
@@ -231,5 +241,4 @@ fn a_rest_saves_nothing_for_later() {
     for some in all_passed.windows(51) {
         assert!(some[50] - some[0] >= 300_000 - blur_us, "51 passed within a window");
     }
-    assert!(events.iter().any(|event| !event.allowed), "nothing was over the limit");
 }

@@ -6,12 +6,13 @@
 //! allows and nothing else: they are exact, and deaf to how busy the machine is.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::support::{Client, Server, error_text, int, list, text, words};
+use super::support::{Client, DEADLINE, Server, error_text, int, list, text, words};
 
 const SCRIPT: &str = "local n = redis.call('INCR', KEYS[1])\n\
                       local r = redis.call(unpack(ARGV))\n\
@@ -93,6 +94,17 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
+    /// Goes on until `enough` was tested: a busy machine needs longer for the same load.
+    pub fn run_until(&self, enough: impl Fn(&[Event]) -> bool) -> Vec<Event> {
+        let start = Instant::now();
+        let mut events = self.run();
+        while !enough(&events) {
+            assert!(start.elapsed() < DEADLINE, "{} calls were not enough", events.len());
+            events.extend(self.run());
+        }
+        events
+    }
+
     /// All calls, in their order.
     pub fn run(&self) -> Vec<Event> {
         in_order(thread::scope(|scope| {
@@ -139,30 +151,60 @@ pub fn elapsed_us(events: &[Event]) -> f64 {
     us(last.after_us - first.before_us)
 }
 
+/// How often in a row a denial came at least a window after the one before: each time a whole
+/// window's limit had passed.
+pub fn full_windows(events: &[Event], window_ms: i64) -> usize {
+    let mut full = 0;
+    let mut next_us = i64::MIN;
+    for event in events.iter().filter(|event| !event.allowed) {
+        if event.before_us >= next_us {
+            full += 1;
+            // A hit may count for a ms more than its window.
+            next_us = event.after_us + window_ms * 1000 + 1000;
+        }
+    }
+    full
+}
+
+/// How long a bucket had all its tokens and nobody asked, in µs: what time brought then is lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Idle {
+    /// Certainly so long.
+    pub least_us: f64,
+    /// Not longer than this.
+    pub most_us: f64,
+}
+
+impl Idle {
+    /// How many calls at least and at most pass in `elapsed_us`, by what is lost.
+    pub fn due(self, elapsed_us: f64, capacity: f64, per_second: f64) -> RangeInclusive<f64> {
+        let brought = |idle_us: f64| per_second * (elapsed_us - idle_us).max(0.0) / 1_000_000.0;
+        brought(self.most_us) - 1.0..=brought(self.least_us) + capacity
+    }
+}
+
 /// Judges the calls of cost 1 on a token bucket, or on a leaky bucket as a meter, from its first
-/// call on. Returns for how many µs the bucket had all its tokens and nobody asked: what time
-/// brought then is lost.
+/// call on.
 ///
 /// A bucket that lacks tokens is full again at a certain time T, whatever happened before: a call
 /// at t passes if T is at most t + (capacity - 1) tokens' time, and moves T to max(T, t) + one
 /// token's.
-pub fn judge_bucket(events: &[Event], capacity: f64, per_second: f64) -> f64 {
+pub fn judge_bucket(events: &[Event], capacity: f64, per_second: f64) -> Idle {
     /// Rounding of the numbers here, in µs.
     const BLUR_US: f64 = 0.5;
     let token_us = 1_000_000.0 / per_second;
     let room_us = (capacity - 1.0) * token_us;
     let start_us = events.first().map_or(0, |event| event.before_us);
     // T is between these two, in µs since the start.
-    let (mut earliest, mut latest) = (f64::MIN, f64::MIN);
-    let mut idle_us = 0.0;
+    let (mut earliest, mut latest) = (0.0_f64, 0.0_f64);
+    let mut idle = Idle { least_us: 0.0, most_us: 0.0 };
     for event in events {
         let (before, after) = (us(event.before_us - start_us), us(event.after_us - start_us));
         if event.allowed {
             assert!(earliest - after <= room_us + BLUR_US, "passed too early: {event:?}");
             latest = latest.min(after + room_us + BLUR_US);
-            if latest > f64::MIN / 2.0 {
-                idle_us += (after - earliest).max(0.0);
-            }
+            idle.least_us += (before - latest).max(0.0);
+            idle.most_us += (after - earliest).max(0.0);
             earliest = earliest.max(before) + token_us;
             latest = latest.max(after) + token_us;
         } else {
@@ -171,7 +213,7 @@ pub fn judge_bucket(events: &[Event], capacity: f64, per_second: f64) -> f64 {
         }
         assert!(earliest <= latest + 2.0 * BLUR_US, "no history explains {event:?}");
     }
-    idle_us
+    idle
 }
 
 /// Judges the calls of cost 1 on a sliding window from its first call on.
@@ -209,7 +251,7 @@ pub fn us(value: i64) -> f64 {
 
 #[cfg(test)]
 mod judges {
-    use super::{Event, judge_bucket, judge_window};
+    use super::{Event, full_windows, judge_bucket, judge_window};
 
     fn event(at_us: i64, allowed: bool, remaining: i64) -> Event {
         let (order, before_us, after_us) = (at_us, at_us, at_us + 10);
@@ -226,7 +268,7 @@ mod judges {
             event(100_002, true, 0),
             event(100_050, false, 0),
         ];
-        assert!(judge_bucket(&events, 2.0, 10.0) < 100.0);
+        assert!(judge_bucket(&events, 2.0, 10.0).most_us < 100.0);
     }
 
     #[test]
@@ -245,8 +287,17 @@ mod judges {
 
     #[test]
     fn the_idle_time_of_a_bucket() {
-        let idle_us = judge_bucket(&[event(0, true, 0), event(400_000, true, 0)], 1.0, 10.0);
-        assert!((299_000.0..301_000.0).contains(&idle_us), "{idle_us}");
+        let idle = judge_bucket(&[event(0, true, 0), event(400_000, true, 0)], 1.0, 10.0);
+        assert!((299_900.0..300_000.0).contains(&idle.least_us), "{idle:?}");
+        assert!((300_000.0..300_100.0).contains(&idle.most_us), "{idle:?}");
+        assert!(idle.due(400_010.0, 1.0, 10.0).contains(&2.0));
+        assert!(!idle.due(400_010.0, 1.0, 10.0).contains(&4.0));
+    }
+
+    #[test]
+    fn windows_that_were_full() {
+        let events = [0, 50_000, 101_100, 150_000, 203_000].map(|at| event(at, false, 0));
+        assert_eq!(full_windows(&events, 100), 3);
     }
 
     #[test]
