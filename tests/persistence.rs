@@ -15,6 +15,8 @@ mod defrag;
 mod digest;
 #[path = "persistence/exchange.rs"]
 mod exchange;
+#[path = "persistence/golden.rs"]
+mod golden;
 #[path = "persistence/keyspace.rs"]
 mod keyspace;
 #[path = "persistence/load.rs"]
@@ -31,13 +33,15 @@ use std::io::Write;
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use support::{Client, Config, Reply, Server, bytes, field, int, list, text, words};
+use support::{Client, Config, Reply, Server, bytes, field, int, list, words};
 
 /// What a database holds: value and expiry of each key.
 type Contents = BTreeMap<String, (Vec<u8>, i64)>;
 
 fn contents(client: &mut Client) -> Contents {
-    let keys: Vec<String> = list(&client.ok("KEYS *")).iter().map(text).collect();
+    // As the words of a line have it.
+    let keys = list(&client.ok("KEYS *"));
+    let keys: Vec<String> = keys.iter().map(|key| bytes(key).escape_ascii().to_string()).collect();
     let ask =
         |what: &str| keys.iter().map(|key| words(&format!("{what} {key}"))).collect::<Vec<_>>();
     let dumps = client.pipeline(&ask("DUMP"));

@@ -1,7 +1,9 @@
 //! Snapshots and rewrites while clients call, with many keys.
 
+use std::fs;
+
 use super::load::Load;
-use super::support::{Client, Config, Server, field, text, until};
+use super::support::{Client, Config, Server, field, list, text, until};
 use super::{append_only, contents, rewrite};
 
 const CLIENTS: usize = 4;
@@ -84,5 +86,34 @@ fn rewrites_under_load_follow_one_another() {
         server.kill_and_restart();
         assert_eq!(contents(&mut server.client()), before, "preamble {preamble}");
         load.settle(&mut server.client());
+    }
+}
+
+/// BR-232 RediSearch/RediSearch#10817, BR-233 redis/redis#4952, BR-234 redis/redis#7350: files hold
+/// the keys of the module and nothing else of it. Where no key is left, a server without the
+/// module reads them.
+#[test]
+fn files_without_limits_need_no_module() {
+    for config in [Config::new().line("save 3600 1"), append_only("yes"), append_only("no")] {
+        let mut server = Server::with(&config);
+        let mut client = server.client();
+        for call in ["RL.TOKENBUCKET t 5 1", "RL.LEAKY l 5 1", "RL.SLIDING s 5 1000"] {
+            client.limit(call);
+        }
+        client.ok("FLUSHALL");
+        client.ok("SET other value");
+        if text(&list(&client.ok("CONFIG GET appendonly"))[1]) == "yes" {
+            rewrite(&server);
+        }
+        server.stop();
+        let lines = fs::read_to_string(server.config_file()).expect("a configuration");
+        let without = lines.lines().filter(|line| !line.starts_with("loadmodule"));
+        let without: String = without.flat_map(|line| [line, "\n"]).collect();
+        assert!(without.len() < lines.len());
+        fs::write(server.config_file(), without).expect("a file");
+        server.start_again();
+        let mut client = server.client();
+        assert_eq!(text(&client.ok("GET other")), "value");
+        assert!(client.refused("RL.PEEK t").starts_with("ERR unknown command"));
     }
 }
