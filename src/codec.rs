@@ -20,7 +20,7 @@ use crate::algorithm::Limiter;
 use crate::algorithm::bucket::{self, Bucket, Content, Rate};
 use crate::algorithm::hit_log::{HitLog, Run};
 use crate::algorithm::leaky_bucket::Held;
-use crate::algorithm::sliding_window::{Change, Quota, SlidingWindow, State};
+use crate::algorithm::sliding_window::{Change, Quota, SlidingWindow, State, newest_possible_ms};
 use crate::algorithm::token_bucket::Missing;
 use crate::error::Error;
 use crate::limits;
@@ -198,24 +198,15 @@ impl Wire for SlidingWindow {
         let forgotten = change.forget_until_ms.map_or(0, units_until);
         let kept = state.log.units().saturating_sub(forgotten);
         let too_old = units_until(oldest_possible_ms(&change.quota, change.at_us));
-        let newest_ms = before(newest_possible_ms(change.at_us));
-        let too_new = state.log.newest_ms().is_some_and(|time_ms| time_ms > newest_ms);
         let added = change.add.map_or(0, |run| run.count);
         let units = kept.saturating_sub(change.take_newest).saturating_add(added);
-        units <= limits::MAX_UNITS && (kept == 0 || (too_old <= forgotten && !too_new))
+        units <= limits::MAX_UNITS && (kept == 0 || too_old <= forgotten)
     }
 }
 
 /// The time that no hit of a state lies at or before: those have left the window.
 fn oldest_possible_ms(quota: &Quota, at_us: u64) -> i64 {
     signed_ms(at_us / 1000) - signed_ms(quota.window_ms)
-}
-
-/// The time that no hit of a state lies after: the last write, rounded up by the coarsest
-/// resolution, and as much again for clocks that were set back, since each step back leaves the
-/// hits up to 1 ms further ahead.
-fn newest_possible_ms(at_us: u64) -> i64 {
-    signed_ms(at_us / 1000) + signed_ms(2 * limits::MAX_DURATION_MS)
 }
 
 /// Begins the payload of the internal command, which a state or a change follows, with the absolute

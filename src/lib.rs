@@ -2,9 +2,10 @@
 //!
 //! A call is a flow with no way back: argument bytes become a typed call ([`args`]), the call and
 //! the state of its key become a decision and, where something changes, the next state
-//! ([`algorithm`]); the next state is stored and replicated as bytes ([`codec`]), the decision
-//! becomes integers ([`reply`]); [`report`] is for whoever looks at a key. All of that is pure: no clock, key, log or server type, no float,
-//! no unsafe code. Only `module`, behind the feature of that name, knows the server.
+//! ([`algorithm`]); the next state is stored ([`packed`]) and replicated ([`codec`]) as bytes, the
+//! decision becomes integers ([`reply`]); [`report`] is for whoever looks at a key. All of that is
+//! pure: no clock, key, log or server type, no float, no unsafe code. Only `module`, behind the
+//! feature of that name, knows the server.
 //!
 //! The contract of the commands is `docs/commands.md`; the reasons for the design are in
 //! `docs/DESIGN.md`.

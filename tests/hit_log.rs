@@ -386,3 +386,33 @@ fn no_call_on_a_million_hits_is_slow() {
     };
     assert_fast("a refund of all", fastest(|| state.clone(), refund), longest);
 }
+
+/// Each hit older than all before it, as callers make them who lower their resolution call by call.
+#[test]
+fn hits_added_from_the_newest_on_fill_their_blocks() {
+    const HITS: i64 = 20_000;
+    let mut log = HitLog::default();
+    for hit in 0..HITS {
+        log.add(Run { time_ms: HITS - hit, count: 1 });
+    }
+    assert_eq!(log.units(), HITS.unsigned_abs());
+    assert_eq!(log.time_of_unit(1), Some(1));
+    let bytes = log.heap_bytes(|bytes| bytes.capacity().next_multiple_of(16));
+    assert!(bytes <= 4 * 20_000, "{bytes} bytes for {HITS} hits");
+    assert!(log.allocations() <= 20_000 / 100, "{} allocations", log.allocations());
+}
+
+/// However often and however far the clock is set back, times stay what they are.
+#[test]
+fn steps_back_do_not_add_up() {
+    const FAR_MS: i64 = 1 << 53;
+    let mut log = HitLog::default();
+    for _ in 0..2000 {
+        log.add(Run { time_ms: FAR_MS, count: 1 });
+        log.move_back(FAR_MS);
+        assert_eq!(log.newest_ms(), Some(0));
+        assert_eq!(log.units_until(-1), 0);
+        log.forget_until(0);
+        assert!(log.is_empty());
+    }
+}

@@ -6,7 +6,7 @@
 //! before. Each block knows its first and last time and how many units lie before it. So:
 //!
 //! - adding a hit at the end is O(1); adding one before the end (only possible where calls mix
-//!   resolutions) unpacks one block;
+//!   resolutions) unpacks one block, and passes once over the headers of the younger ones;
 //! - "how many hits are younger than t" and "when did the n-th oldest hit come" are a binary search
 //!   over the blocks and a walk within one;
 //! - forgetting a prefix is a binary search; the memory of forgotten blocks is given back a few at
@@ -42,10 +42,8 @@ pub struct HitLog {
     forgotten: usize,
     /// Where the units before the open run end, on the scale of [`Block::before`].
     end: u64,
-    /// The newest run, in the log's own time; a count of 0 says that the log is empty.
+    /// The newest run; a count of 0 says that the log is empty.
     open: Run,
-    /// How much earlier the hits really were than the log's own time says, in ms.
-    moved_back_ms: i64,
 }
 
 /// Runs of a stretch of time, at least one.
@@ -75,12 +73,11 @@ impl HitLog {
 
     /// The time of the newest hit.
     pub fn newest_ms(&self) -> Option<i64> {
-        (!self.is_empty()).then(|| self.open.time_ms - self.moved_back_ms)
+        (!self.is_empty()).then_some(self.open.time_ms)
     }
 
     /// Units of the hits at or before `time_ms`.
     pub fn units_until(&self, time_ms: i64) -> u64 {
-        let time_ms = self.own_time(time_ms);
         if self.is_empty() || self.open.time_ms <= time_ms {
             return self.units();
         }
@@ -123,28 +120,25 @@ impl HitLog {
             }
             ControlFlow::Continue(())
         });
-        Some(found - self.moved_back_ms)
+        Some(found)
     }
 
     /// Calls `each` with every run, oldest first.
     pub fn for_each_run(&self, mut each: impl FnMut(Run)) {
-        let moved_back_ms = self.moved_back_ms;
-        let mut emit = |run: Run| each(Run { time_ms: run.time_ms - moved_back_ms, ..run });
         for block in self.live() {
             block.runs(|run, _| {
-                emit(run);
+                each(run);
                 ControlFlow::Continue(())
             });
         }
         if !self.is_empty() {
-            emit(self.open);
+            each(self.open);
         }
     }
 
     /// Adds hits; more at a time that is there already are one run with it.
     pub fn add(&mut self, run: Run) {
         debug_assert!(run.count > 0);
-        let run = Run { time_ms: self.own_time(run.time_ms), ..run };
         if self.is_empty() {
             self.open = run;
         } else if run.time_ms == self.open.time_ms {
@@ -160,7 +154,6 @@ impl HitLog {
 
     /// Forgets the hits at or before `time_ms`.
     pub fn forget_until(&mut self, time_ms: i64) {
-        let time_ms = self.own_time(time_ms);
         if self.open.time_ms <= time_ms {
             self.forgotten = self.blocks.len();
             self.open.count = 0;
@@ -211,19 +204,36 @@ impl HitLog {
     /// Moves all hits back by `ms`, since the clock that timed them was set back.
     pub fn move_back(&mut self, ms: i64) {
         debug_assert!(ms >= 0);
-        self.moved_back_ms = self.moved_back_ms.saturating_add(ms);
+        self.open.time_ms = self.open.time_ms.saturating_sub(ms);
+        for block in &mut self.blocks {
+            block.first_ms = block.first_ms.saturating_sub(ms);
+            block.last_ms = block.last_ms.saturating_sub(ms);
+        }
+    }
+
+    /// Moves hits after `newest_ms` to that time.
+    pub fn hold_back(&mut self, newest_ms: i64) {
+        if self.is_empty() || self.open.time_ms <= newest_ms {
+            return;
+        }
+        let count = self.units().saturating_sub(self.units_until(newest_ms));
+        self.take_newest(count);
+        self.add(Run { time_ms: newest_ms, count });
     }
 
     /// Whether adding `run`, after the hits at or before `cut_ms` are forgotten, takes more memory.
     pub fn grows_with(&self, run: Run, cut_ms: Option<i64>) -> bool {
-        let time_ms = self.own_time(run.time_ms);
-        let cut_ms = cut_ms.map_or(i64::MIN, |cut_ms| self.own_time(cut_ms));
+        let time_ms = run.time_ms;
+        let cut_ms = cut_ms.unwrap_or(i64::MIN);
         if self.is_empty() || self.open.time_ms <= cut_ms || self.open.time_ms == time_ms {
             return false;
         }
-        let Some(block) = self.newest_block() else { return true };
         // The open run is packed; one before it is put into its place, whatever that takes.
-        let len = if time_ms > self.open.time_ms { block.packed(self.open).1 } else { RUN_BYTES };
+        let at_end = time_ms > self.open.time_ms;
+        let place = if at_end { self.blocks.len().wrapping_sub(1) } else { self.place_of(time_ms) };
+        let block = self.blocks.get(place).filter(|_| place >= self.forgotten);
+        let Some(block) = block else { return true };
+        let len = if at_end { block.packed(self.open).1 } else { RUN_BYTES };
         len > block.room() && len > block.room() + block.bytes_until(cut_ms)
     }
 
@@ -244,10 +254,6 @@ impl HitLog {
     /// How many allocations freeing the log gives back.
     pub fn allocations(&self) -> usize {
         self.blocks.len() + 1
-    }
-
-    fn own_time(&self, time_ms: i64) -> i64 {
-        time_ms.saturating_add(self.moved_back_ms)
     }
 
     fn live(&self) -> impl Iterator<Item = &Block> {
@@ -278,53 +284,69 @@ impl HitLog {
         {
             return;
         }
-        // A deque begins with room for four; most logs need a block or two.
-        if self.blocks.len() == self.blocks.capacity() {
-            self.blocks.reserve_exact(self.blocks.len().max(1));
-        }
+        self.reserve();
         self.blocks.push_back(Block::new(run, before));
+    }
+
+    /// Index of the live block that begins at or before `time_ms`, else of the oldest; of none if
+    /// there is none.
+    fn place_of(&self, time_ms: i64) -> usize {
+        let live = self.blocks.len() - self.forgotten;
+        let index = partition_point(live, |index| {
+            let block = self.blocks.get(self.forgotten + index);
+            block.is_some_and(|block| block.first_ms <= time_ms)
+        });
+        self.forgotten + index.saturating_sub(1)
     }
 
     /// Adds a run that is older than the open one.
     fn insert(&mut self, run: Run) {
-        // The block that begins at or before the run, else the oldest.
-        let live = self.blocks.len() - self.forgotten;
-        let index = partition_point(live, |index| {
-            let block = self.blocks.get(self.forgotten + index);
-            block.is_some_and(|block| block.first_ms <= run.time_ms)
-        });
-        let at = self.forgotten + index.saturating_sub(1);
-        let mut younger = self.blocks.split_off(at.min(self.blocks.len()));
-        let mut runs = Vec::new();
-        if let Some(block) = younger.pop_front() {
-            self.end = block.before;
-            runs = block.unpack();
-        }
+        let place = self.place_of(run.time_ms);
+        let Some(block) = self.blocks.get_mut(place) else { return self.pack(run) };
+        let mut runs = block.unpack();
         match runs.binary_search_by_key(&run.time_ms, |run| run.time_ms) {
             Ok(same) => {
                 if let Some(same) = runs.get_mut(same) {
                     same.count = same.count.saturating_add(run.count);
                 }
             }
-            Err(place) => runs.insert(place, run),
+            Err(index) => runs.insert(index, run),
         }
-        runs.into_iter().for_each(|run| self.pack(run));
-        for mut block in younger {
+        // One that is full becomes two that are half full: so blocks stay well filled, wherever
+        // and in whatever order runs are added.
+        let mut next = place + 1;
+        if block.repack(&runs) > BLOCK_BYTES {
+            let half = runs.split_off(runs.len() / 2);
+            block.repack(&runs);
+            let before = block.before.wrapping_add(block.units());
+            let mut second = Block::empty(before);
+            second.repack(&half);
+            self.reserve();
+            self.blocks.insert(next, second);
+            next += 1;
+        }
+        for block in self.blocks.iter_mut().skip(next) {
             block.before = block.before.wrapping_add(run.count);
-            self.blocks.push_back(block);
         }
-        self.end = self.packed_end();
+        self.end = self.end.wrapping_add(run.count);
     }
 
-    /// Where the newest packed run ends, from what its block says.
-    fn packed_end(&self) -> u64 {
-        self.newest_block().map_or(self.end, |block| block.before.wrapping_add(block.units()))
+    /// Makes room for one more block.
+    fn reserve(&mut self) {
+        // A deque begins with room for four; most logs need a block or two.
+        if self.blocks.len() == self.blocks.capacity() {
+            self.blocks.reserve_exact(self.blocks.len().max(1));
+        }
     }
 
     fn free_some(&mut self) {
         let now = self.forgotten.min(FREED_AT_ONCE);
         self.blocks.drain(..now);
         self.forgotten -= now;
+        // A window that was long once does not keep its memory for ever.
+        if self.blocks.len() < self.blocks.capacity() / 4 {
+            self.blocks.shrink_to(self.blocks.len() * 2);
+        }
     }
 }
 
@@ -343,10 +365,28 @@ impl Eq for HitLog {}
 
 impl Block {
     fn new(run: Run, before: u64) -> Block {
-        let mut block =
-            Block { first_ms: run.time_ms, last_ms: run.time_ms, before, start: 0, bytes: vec![] };
-        block.push(run);
+        let mut block = Block::empty(before);
+        block.repack(&[run]);
         block
+    }
+
+    /// A block without runs, which only stands until it gets some.
+    fn empty(before: u64) -> Block {
+        Block { first_ms: 0, last_ms: 0, before, start: 0, bytes: vec![] }
+    }
+
+    /// Puts `runs` in place of the block's own, and returns how many bytes they take, which may be
+    /// more than a block should have.
+    fn repack(&mut self, runs: &[Run]) -> usize {
+        let first_ms = runs.first().map_or(0, |run| run.time_ms);
+        (self.first_ms, self.last_ms, self.start) = (first_ms, first_ms, 0);
+        self.bytes.clear();
+        for &run in runs {
+            let (packed, len) = self.packed(run);
+            self.bytes.extend_from_slice(packed.get(..len).unwrap_or_default());
+            self.last_ms = run.time_ms;
+        }
+        self.bytes.len()
     }
 
     /// Appends a run that is not older than the last; false if it does not fit.

@@ -140,6 +140,7 @@ impl Limiter for SlidingWindow {
         if let Some(time_ms) = change.forget_until_ms {
             state.log.forget_until(time_ms);
         }
+        state.log.hold_back(newest_possible_ms(change.at_us));
         if change.take_newest > 0 {
             state.log.take_newest(change.take_newest);
         }
@@ -277,6 +278,13 @@ impl Quota {
     fn room(&self, request: &Request) -> Option<u64> {
         self.limit.checked_sub(request.reserve)?.checked_sub(request.cost)
     }
+}
+
+/// The time that no hit of a state lies after: the last write, rounded up by the coarsest
+/// resolution, and as much again for clocks that were set back, since each step back leaves the
+/// hits up to 1 ms further ahead.
+pub fn newest_possible_ms(at_us: u64) -> i64 {
+    ms(at_us / 1000) + ms(2 * limits::MAX_DURATION_MS)
 }
 
 /// The time of a hit made at `us`: rounded up to ms, and to a multiple of the resolution.

@@ -1,8 +1,9 @@
 //! The binding to the server: what it loads, registers and calls.
 //!
 //! [`command`] is the pipeline of a call, [`keyspace`] the keys, [`data_type`] the callbacks of
-//! the values and [`value`] how they lie in memory, [`config`] the options, [`registry`] the table of commands, [`clock`] the time, [`memory`] its limit.
-//! [`server`] wraps the server's API. Nothing outside this folder knows a server.
+//! the values and [`value`] how they lie in memory, [`config`] the options, [`registry`] the table
+//! of commands, [`clock`] the time, [`memory`] its limit. [`server`] wraps the server's API.
+//! Nothing outside this folder knows a server.
 
 mod clock;
 mod command;

@@ -8,7 +8,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-suites=(scenarios errors citizen concurrency)
+suites=(scenarios errors citizen concurrency persistence garbage replication clock cluster memory
+  introspection notifications)
 servers=tests/matrix/servers.sh
 [ $# -gt 0 ] || set -- $($servers list)
 failed=() passed=() skipped=()
