@@ -7,10 +7,19 @@ use redis_rl::algorithm::{Clock, Verdict, Wait};
 
 use crate::model::draw::{Amount, Ask, Deed, History, Op, Step, history};
 use crate::model::window::runs;
-use crate::model::world::{World, refunded};
+use crate::model::world::{Key, World, refunded};
 use crate::model::{Subject, cases, ceil_u64, whole};
 
-/// What passed, on a clock that counts only its steps forward.
+/// Whose clock times all calls of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    /// The server's: what it was set back is lost, and what follows counts again.
+    ByServer,
+    /// The callers': what is earlier than before is taken as the latest time.
+    ByCallers,
+}
+
+/// What passed, on a clock that counts only the time that brings something.
 #[derive(Clone, Copy, Debug)]
 struct Passed {
     forward_us: u128,
@@ -20,52 +29,67 @@ struct Passed {
 /// Plays a history of plain calls and refunds, and hands on what passes and what is given back.
 fn passing<S: Subject>(
     history: &History<S::Quota>,
-    refunds: bool,
+    timed: Timed,
     mut each: impl FnMut(Passed, BigRational) -> Result<(), TestCaseError>,
 ) -> Result<(), TestCaseError> {
     let mut world = World::<S>::new(history.start_us);
-    let mut forward_us = 0_u128;
+    // The time until which `forward_us` counts; before the first write a caller's may be any.
+    let (mut forward_us, mut counted_us) = (0_u128, 0);
     for op in &history.ops {
-        let op = match op.deed {
-            Deed::Refund(_) if refunds => *op,
-            _ => op.call(Ask::plain),
+        let before = world.key.clone();
+        let outcome = world.play(history, op);
+        let on_us = u128::from(world.now_us.saturating_sub(counted_us));
+        let judged_us = match timed {
+            Timed::ByServer => world.now_us,
+            Timed::ByCallers => world.now_us.max(counted_us),
         };
-        let before_us = world.now_us;
-        let before = world.clone();
-        let outcome = world.play(history, &op);
-        forward_us += u128::from(world.now_us.saturating_sub(before_us));
-        let Some(Ok((decision, _))) = outcome else { continue };
-        let quota = history.quota(&op);
-        match op.deed {
-            Deed::Call(ask) if decision.verdict == Verdict::Allowed => {
-                let units = ask.cost.of(S::limit(&quota));
-                each(Passed { forward_us, units }, whole(0))?;
+        let limit = S::limit(&history.quota(op));
+        let (units, back) = match (op.deed, outcome) {
+            (Deed::Call(ask), Some(Ok((decision, _)))) if decision.verdict == Verdict::Allowed => {
+                (ask.cost.of(limit), whole(0))
             }
-            Deed::Call(_) => {}
-            Deed::Refund(amount) => {
-                let back =
-                    given_back::<S>(&before, &world, op.caller, refunded::<S>(&quota, amount))?;
-                each(Passed { forward_us, units: 0 }, back)?;
+            (Deed::Refund(amount), Some(Ok(_))) => {
+                let units = refunded::<S>(&history.quota(op), amount);
+                (0, given_back::<S>(&before, &world.key, judged_us, units)?)
             }
+            _ => (0, whole(0)),
+        };
+        let wrote = units > 0 || back > whole(0);
+        if wrote {
+            each(Passed { forward_us: forward_us + on_us, units }, back)?;
+        }
+        // A caller's time counts from the last write; one that wrote nothing may be passed again.
+        if wrote || timed == Timed::ByServer {
+            (forward_us, counted_us) = (forward_us + on_us, judged_us);
         }
     }
     Ok(())
 }
 
+/// The same with plain calls, all by one clock; refunds become calls too, unless they may stay.
+fn only<Q: Copy>(history: &History<Q>, timed: Timed, refunds: bool) -> History<Q> {
+    let caller = timed == Timed::ByCallers;
+    let plain = |op: &Op| match op.deed {
+        Deed::Refund(_) if refunds => Op { caller, ..*op },
+        _ => Op { caller, ..op.call(Ask::plain) },
+    };
+    let ops = history.ops.iter().map(plain).collect();
+    History { quotas: history.quotas.clone(), start_us: history.start_us, ops }
+}
+
 /// What a refund of `units` changed: no more than that, and never beyond what is as if never used.
 fn given_back<S: Subject>(
-    before: &World<S>,
-    after: &World<S>,
-    by_caller: bool,
+    before: &Key<S>,
+    after: &Key<S>,
+    us: u64,
     units: u64,
 ) -> Result<BigRational, TestCaseError> {
-    let (Some(old), Some(new)) = (&before.key.state, &after.key.state) else {
+    let (Some(old), Some(new)) = (&before.state, &after.state) else {
         return Err(TestCaseError::fail("a refund creates or drops a key"));
     };
-    let us = after.now_us;
-    // A clock that was set back brings nothing; neither does a caller's earlier time.
+    // A clock that was set back brings nothing.
     let used_before = S::used(old, us.max(S::at_us(old)));
-    let used_after = S::used(new, if by_caller { us.max(S::at_us(new)) } else { us });
+    let used_after = S::used(new, us);
     let due = (&used_before - whole(units)).max(whole(0));
     prop_assert_eq!(&used_after, &due, "{} units given back to {}", units, used_before);
     Ok(used_before - used_after)
@@ -74,11 +98,13 @@ fn given_back<S: Subject>(
 /// Buckets: in any stretch at most capacity + rate x (time forward) + what was given back.
 fn nothing_is_minted<S: Subject>(
     history: &History<S::Quota>,
+    timed: Timed,
     refunds: bool,
 ) -> Result<(), TestCaseError> {
+    let history = &only(history, timed, refunds);
     let quota = history.quotas[0];
     let mut all: Vec<(Passed, BigRational)> = Vec::new();
-    passing::<S>(history, refunds, |passed, back| {
+    passing::<S>(history, timed, |passed, back| {
         all.push((passed, back));
         Ok(())
     })?;
@@ -97,12 +123,14 @@ fn nothing_is_minted<S: Subject>(
 /// Sliding window: at most the limit in any window of time forward, less what was given back.
 fn nothing_is_minted_in_a_window(
     history: &History<Quota>,
+    timed: Timed,
     refunds: bool,
 ) -> Result<(), TestCaseError> {
+    let history = &only(history, timed, refunds);
     let quota = history.quotas[0];
     let window_us = u128::from(SlidingWindow::pace_us(&quota));
     let mut hits: Vec<Passed> = Vec::new();
-    passing::<SlidingWindow>(history, refunds, |passed, back| {
+    passing::<SlidingWindow>(history, timed, |passed, back| {
         let mut back = ceil_u64(&back);
         while let Some(newest) = hits.last_mut().filter(|_| back > 0) {
             let taken = newest.units.min(back);
@@ -127,9 +155,7 @@ fn nobody_is_locked_out<S: Subject>(
     history: &History<S::Quota>,
     back: Step,
 ) -> Result<(), TestCaseError> {
-    let by_server = |op: &Op| Op { caller: false, ..op.call(Ask::plain) };
-    let calls: Vec<Op> = history.ops.iter().map(by_server).collect();
-    let history = History { ops: calls, ..history.clone() };
+    let history = only(history, Timed::ByServer, false);
     let quota = history.quotas[0];
     let mut world = World::<S>::after(&history);
     let full = Ask { cost: Amount::Eighths(8), ..Ask::ONE };
@@ -243,14 +269,20 @@ crate::for_each!(token_bucket leaky_bucket, {
 
         #[test]
         fn a_clock_set_back_mints_nothing(history in history::<Limited>(Op::unsteady(), 30)) {
-            nothing_is_minted::<Limited>(&history, false)?;
+            nothing_is_minted::<Limited>(&history, Timed::ByServer, false)?;
+        }
+
+        #[test]
+        fn an_earlier_at_mints_nothing(history in history::<Limited>(Op::unsteady(), 30)) {
+            nothing_is_minted::<Limited>(&history, Timed::ByCallers, false)?;
         }
 
         #[test]
         fn refunds_and_clocks_together_mint_nothing(
             history in history::<Limited>(Op::unsteady(), 30)
         ) {
-            nothing_is_minted::<Limited>(&history, true)?;
+            nothing_is_minted::<Limited>(&history, Timed::ByServer, true)?;
+            nothing_is_minted::<Limited>(&history, Timed::ByCallers, true)?;
         }
 
         #[test]
@@ -267,14 +299,22 @@ proptest! {
     fn a_clock_set_back_mints_nothing_in_a_window(
         history in history::<SlidingWindow>(Op::unsteady(), 30)
     ) {
-        nothing_is_minted_in_a_window(&history, false)?;
+        nothing_is_minted_in_a_window(&history, Timed::ByServer, false)?;
+    }
+
+    #[test]
+    fn an_earlier_at_mints_nothing_in_a_window(
+        history in history::<SlidingWindow>(Op::unsteady(), 30)
+    ) {
+        nothing_is_minted_in_a_window(&history, Timed::ByCallers, false)?;
     }
 
     #[test]
     fn refunds_and_clocks_together_mint_nothing_in_a_window(
         history in history::<SlidingWindow>(Op::unsteady(), 30)
     ) {
-        nothing_is_minted_in_a_window(&history, true)?;
+        nothing_is_minted_in_a_window(&history, Timed::ByServer, true)?;
+        nothing_is_minted_in_a_window(&history, Timed::ByCallers, true)?;
     }
 
     #[test]
