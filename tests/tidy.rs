@@ -31,11 +31,11 @@ fn files() -> Vec<File> {
 fn collect(root: &Path, directory: &Path, files: &mut Vec<File>) {
     let entries = fs::read_dir(directory).expect("a directory can be read");
     for path in entries.map(|entry| entry.expect("an entry can be read").path()) {
-        let from_root = path.strip_prefix(root).expect("below the root");
-        let from_root = from_root.to_string_lossy().into_owned();
-        if path.is_symlink() || [".git", "target"].contains(&from_root.as_str()) {
+        if path.is_symlink() || path.ends_with(".git") || path.ends_with("target") {
             continue;
         }
+        let from_root = path.strip_prefix(root).expect("below the root");
+        let from_root = from_root.to_string_lossy().into_owned();
         if path.is_dir() {
             collect(root, &path, files);
         } else if let Ok(bytes) = fs::read(&path) {
