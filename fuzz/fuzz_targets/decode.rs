@@ -1,0 +1,136 @@
+//! Decoding trusts nothing: whatever bytes come, no decoder panics, and what it takes is what the
+//! encoder writes of it, byte for byte. It can be decided upon, given back to and changed, and what
+//! that leaves can be written and read again.
+//!
+//! The input is tried whole as a state and as a change, and in two parts, the length of the first
+//! in front, as a state and a change that is made to it.
+
+#![no_main]
+
+use std::fmt::Debug;
+
+use libfuzzer_sys::fuzz_target;
+use redis_rl::algorithm::leaky_bucket::LeakyBucket;
+use redis_rl::algorithm::sliding_window::SlidingWindow;
+use redis_rl::algorithm::token_bucket::TokenBucket;
+use redis_rl::algorithm::{Clock, Request};
+use redis_rl::codec::{self, Buffer, Wire};
+use redis_rl::limits;
+use redis_rl::report::Report;
+
+fuzz_target!(|data: &[u8]| {
+    expiry(data);
+    bytes_of::<TokenBucket>(data);
+    bytes_of::<LeakyBucket>(data);
+    bytes_of::<SlidingWindow>(data);
+});
+
+/// The expiry in front of a payload of the internal command.
+fn expiry(data: &[u8]) {
+    if let Ok((expire_ms, rest)) = codec::decode_expiry(data) {
+        let mut bytes = Vec::new();
+        codec::encode_expiry(expire_ms, &mut bytes);
+        bytes.extend(rest);
+        assert_eq!(bytes, data);
+    }
+}
+
+fn bytes_of<L: Wire + Report>(data: &[u8])
+where
+    L::State: PartialEq + Debug,
+{
+    if let Ok(state) = L::decode_state(data) {
+        assert_eq!(encoded::<L>(&state), data);
+        calls::<L>(&state);
+    }
+    if let Ok(change) = L::decode_change(data) {
+        assert_eq!(encoded_change::<L>(&change), data);
+        readable::<L>(&L::create(&change));
+    }
+    let Some((&len, rest)) = data.split_first() else { return };
+    let Some((state, change)) = rest.split_at_checked(usize::from(len)) else { return };
+    if let (Ok(mut state), Ok(change)) = (L::decode_state(state), L::decode_change(change))
+        && L::fits(&state, &change)
+    {
+        L::apply(&mut state, &change);
+        readable::<L>(&state);
+    }
+}
+
+/// Calls of every kind on a state: long after it, at its own time, and with a clock set back.
+fn calls<L: Wire + Report>(state: &L::State)
+where
+    L::State: PartialEq + Debug,
+{
+    let quota = L::quota(state);
+    let now_us = 1_700_000_000_000_123;
+    let clocks = [
+        Clock::Server(limits::MAX_TIME_US),
+        Clock::Server(now_us),
+        Clock::Caller(0),
+        Clock::Server(0),
+    ];
+    for clock in clocks {
+        let _ = L::report(state, clock);
+        let requests = [
+            Request::look(1),
+            Request::ONE,
+            Request { cost: 0, ..Request::ONE },
+            Request { cost: limits::MAX_UNITS, reserve: 1, ..Request::ONE },
+            Request { force: true, cost: 3, resolution_ms: 60_000, ..Request::ONE },
+            Request { max_delay_ms: Some(1000), shadow: true, ..Request::ONE },
+        ];
+        for request in requests {
+            // An error is an answer too: where a bound of the contract stands in the way.
+            if let Ok((_, Some(change))) = L::decide(&quota, Some(state), &request, clock) {
+                changed::<L>(state, &change);
+            }
+        }
+        for units in [1, limits::MAX_UNITS] {
+            if let (_, Some(change)) = L::refund(state, units, clock) {
+                changed::<L>(state, &change);
+            }
+        }
+    }
+    changed::<L>(state, &L::no_change(state));
+}
+
+/// A change that the module itself makes: it fits, it is the same after its bytes, and it leaves a
+/// state that can be read.
+fn changed<L: Wire>(state: &L::State, change: &L::Change)
+where
+    L::State: PartialEq + Debug,
+{
+    assert!(L::fits(state, change));
+    let bytes = encoded_change::<L>(change);
+    assert!(bytes.len() <= Buffer::SIZE);
+    let sent = L::decode_change(&bytes).expect("what was written can be read");
+    let (mut here, mut there) = (state.clone(), state.clone());
+    L::apply(&mut here, change);
+    L::apply(&mut there, &sent);
+    assert_eq!(here, there);
+    readable::<L>(&here);
+}
+
+/// What is written of a state is read as the same.
+fn readable<L: Wire>(state: &L::State)
+where
+    L::State: PartialEq + Debug,
+{
+    let bytes = encoded::<L>(state);
+    let read = L::decode_state(&bytes).expect("what was written can be read");
+    assert_eq!(&read, state);
+    assert_eq!(encoded::<L>(&read), bytes);
+}
+
+fn encoded<L: Wire>(state: &L::State) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    L::encode_state(state, &mut bytes);
+    bytes
+}
+
+fn encoded_change<L: Wire>(change: &L::Change) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    L::encode_change(change, &mut bytes);
+    bytes
+}
