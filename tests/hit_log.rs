@@ -41,6 +41,8 @@ enum Op {
     TakePart { hundredth: u64 },
     /// Moves back.
     MoveBack { ms: i64 },
+    /// Moves what is after the time of such a run, give or take a ms, to that time.
+    HoldBack { hundredth: usize, edge_ms: i64 },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -61,6 +63,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => count().prop_map(|units| Op::Take { units }),
         1 => (0..=101_u64).prop_map(|hundredth| Op::TakePart { hundredth }),
         2 => gap_ms().prop_map(|ms| Op::MoveBack { ms }),
+        1 => (part(), -1..=1_i64)
+            .prop_map(|(hundredth, edge_ms)| Op::HoldBack { hundredth, edge_ms }),
     ]
 }
 
@@ -95,6 +99,14 @@ impl Twin {
         self.map.retain(|&run_ms, _| run_ms > time_ms);
     }
 
+    fn hold_back(&mut self, newest_ms: i64) {
+        self.log.hold_back(newest_ms);
+        let held: u64 = self.map.split_off(&(newest_ms + 1)).values().sum();
+        if held > 0 {
+            *self.map.entry(newest_ms).or_default() += held;
+        }
+    }
+
     fn take_newest(&mut self, units: u64) {
         self.log.take_newest(units);
         let mut left = units;
@@ -125,6 +137,7 @@ impl Twin {
             Op::ForgetBefore { before_ms } => self.forget_until(newest_ms - before_ms),
             Op::Take { units } => self.take_newest(units),
             Op::TakePart { hundredth } => self.take_newest(self.units() / 100 * hundredth),
+            Op::HoldBack { hundredth, edge_ms } => self.hold_back(self.run_ms(hundredth) + edge_ms),
             Op::MoveBack { ms } => {
                 self.log.move_back(ms);
                 let moved = std::mem::take(&mut self.map);
@@ -338,11 +351,10 @@ fn no_operation_on_a_million_hits_is_slow() {
 fn the_calls_after_a_million_were_forgotten_are_fast_too() {
     let mut log = million();
     let longest = longest(&log);
-    let mut time_ms = log.newest_ms().unwrap_or_default();
-    log.forget_until(time_ms);
+    let newest_ms = log.newest_ms().unwrap_or_default();
+    log.forget_until(newest_ms);
     // The memory is given back by the calls that follow, a little by each.
-    for _ in 0..100 {
-        time_ms += 1;
+    for time_ms in newest_ms + 1..=newest_ms + 100 {
         let add = fastest(|| log.clone(), |log| log.add(Run { time_ms, count: 1 }));
         assert_fast("adding after a million were forgotten", add, longest);
         log.add(Run { time_ms, count: 1 });
