@@ -4,12 +4,11 @@
 //! server's clock. The judges below allow what some instants between these allow and nothing else:
 //! they are deaf to how busy the machine is.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::support::{Client, until};
+use super::support::{Client, beside, until};
 
 /// A limit that is full again `FULL` after it was drained: 8 units, and 20 a second or 8 in any
 /// 400 ms.
@@ -74,7 +73,6 @@ pub struct Step {
 /// The load on all limits, as those see it who wait for it to go on.
 #[derive(Default)]
 pub struct Load {
-    done: AtomicBool,
     passed: [AtomicUsize; LIMITS.len()],
     denied: [AtomicUsize; LIMITS.len()],
 }
@@ -87,20 +85,11 @@ impl Load {
         happens: impl FnOnce(&Load),
     ) -> [Vec<Call>; LIMITS.len()] {
         let load = &Load::default();
-        thread::scope(|scope| {
-            let mut index = 0;
-            let threads = clients.map(|client| {
-                let mine = index;
-                index += 1;
-                scope.spawn(move || load.saturate(client, mine, late))
-            });
-            // The load must end where this panics, too: the scope waits for it.
-            let outcome = catch_unwind(AssertUnwindSafe(|| happens(load)));
-            load.done.store(true, Ordering::Relaxed);
-            let calls = threads.map(|thread| thread.join().expect("no call goes wrong"));
-            outcome.unwrap_or_else(|panic| resume_unwind(panic));
-            calls
-        })
+        let tasks = clients.into_iter().enumerate().map(|(index, client)| {
+            move |over: &AtomicBool| load.saturate(client, index, late, over)
+        });
+        let calls = beside(tasks, || happens(load));
+        calls.try_into().expect("as many threads as limits")
     }
 
     /// Waits until every limit, from now on, has let some calls pass and denied some.
@@ -117,13 +106,19 @@ impl Load {
         });
     }
 
-    /// Calls a limit until all is done. No call is an error, and none tells to wait for longer
+    /// Calls a limit until all is over. No call is an error, and none tells to wait for longer
     /// than the limit takes to be as new, or `late` more.
-    fn saturate(&self, mut client: Client, index: usize, late: Duration) -> Vec<Call> {
+    fn saturate(
+        &self,
+        mut client: Client,
+        index: usize,
+        late: Duration,
+        over: &AtomicBool,
+    ) -> Vec<Call> {
         let Limit { call, .. } = LIMITS[index];
         let longest_ms = i64::try_from((FULL + MS + late).as_millis()).expect("a short time");
         let mut calls = Vec::new();
-        while !self.done.load(Ordering::Relaxed) {
+        while !over.load(Ordering::Relaxed) {
             let (at, reply) = Span::around(|| client.limit(call));
             assert!([0, 1].contains(&reply.allowed), "{call}: {reply:?}");
             let allowed = reply.allowed == 1;

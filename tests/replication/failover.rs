@@ -1,9 +1,8 @@
 //! A replica takes over: planned or not, and while very many keys end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
-use super::support::{Client, Config, Reply, Server, error_text, field, int, until};
+use super::support::{Client, Config, Reply, Server, beside, error_text, field, int, until};
 use super::{assert_same, info_number};
 
 /// A call of each limiter on a key of its own whose limit no test reaches, and where nothing comes
@@ -29,20 +28,15 @@ fn a_replica_takes_over_from_a_primary_that_was_killed() {
     let mut connections = LARGE.map(|_| replica.client());
     let calling: Vec<(Client, &str)> =
         LARGE.iter().map(|(_, call)| (primary.client(), *call)).collect();
-    let counts = thread::scope(|scope| {
-        let threads: Vec<_> = calling
-            .into_iter()
-            .map(|(mut client, call)| scope.spawn(move || call_until_killed(&mut client, call)))
-            .collect();
+    let tasks = calling
+        .into_iter()
+        .map(|(client, call)| move |over: &AtomicBool| call_until_killed(client, call, over));
+    let counts = beside(tasks, || {
         let mut watch = replica.client();
         until("the replica has seen some calls", || {
-            LARGE.iter().all(|(key, _)| int_or_none(&mut watch, key).is_some_and(|n| n > 50))
+            LARGE.iter().all(|(key, _)| seen(&mut watch, key).is_some_and(|n| n > 50))
         });
         primary.kill();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no wrong answer"))
-            .collect::<Vec<_>>()
     });
     connections[0].ok("REPLICAOF NO ONE");
     for ((key, call), (client, (sent, sure))) in
@@ -57,25 +51,26 @@ fn a_replica_takes_over_from_a_primary_that_was_killed() {
 }
 
 /// How many units a replica sees as taken, if it knows the key.
-fn int_or_none(client: &mut Client, key: &str) -> Option<i64> {
+fn seen(client: &mut Client, key: &str) -> Option<i64> {
     Reply::new(&client.run(&format!("RL.PEEK {key}"))).map(|reply| 1_000_000 - reply.remaining)
 }
 
 /// Calls until the server is gone, each time waiting for the replica: how many calls were sent, and
 /// how many the replica has acknowledged.
-fn call_until_killed(client: &mut Client, call: &str) -> (i64, i64) {
+fn call_until_killed(mut client: Client, call: &str, over: &AtomicBool) -> (i64, i64) {
     let words = super::words(call);
     let (mut sent, mut sure) = (0, 0);
-    loop {
+    while !over.load(Ordering::Relaxed) {
         sent += 1;
         let Ok(answer) = client.try_call(&words) else { return (sent, sure) };
         assert_eq!(Reply::new(&answer).expect("a reply").allowed, 1, "{call}");
         match client.try_call(&["WAIT", "1", "10000"]) {
             Ok(replicas) if int(&replicas) == 1 => sure = sent,
             Ok(replicas) => panic!("{replicas:?} replicas"),
-            Err(_) => return (sent, sure),
+            Err(_) => break,
         }
     }
+    (sent, sure)
 }
 
 /// A planned failover under load loses nothing and counts nothing twice.
@@ -83,29 +78,23 @@ fn call_until_killed(client: &mut Client, call: &str) -> (i64, i64) {
 fn a_planned_failover_counts_every_call_once() {
     let primary = Server::start();
     let replica = primary.replica();
-    let done = AtomicBool::new(false);
-    let taken = thread::scope(|scope| {
-        let threads: Vec<_> = LARGE
-            .iter()
-            .map(|(_, call)| {
-                let (clients, done) = ([primary.client3(), replica.client()], &done);
-                scope.spawn(move || call_wherever(clients, call, done))
-            })
-            .collect();
-        let (mut here, mut there) = (primary.client(), replica.client());
-        // There and back again.
-        for (from, to) in [(&primary, &replica), (&replica, &primary)] {
-            until("calls are counted", || {
-                LARGE.iter().all(|(key, _)| int_or_none(&mut here, key).is_some_and(|n| n > 50))
+    let tasks = LARGE.iter().map(|(_, call)| {
+        let clients = [primary.client3(), replica.client()];
+        move |over: &AtomicBool| call_wherever(clients, call, over)
+    });
+    let taken = beside(tasks, || {
+        let mut watch = primary.client();
+        let mut calls_go_on = |least| {
+            until("calls go on", || {
+                LARGE.iter().all(|(key, _)| seen(&mut watch, key).is_some_and(|n| n > least))
             });
-            fail_over(from, to, "");
-        }
-        until("calls go on", || counted(&mut there, "s") > 200);
-        done.store(true, Ordering::Relaxed);
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no wrong answer"))
-            .collect::<Vec<_>>()
+        };
+        // There and back again.
+        calls_go_on(50);
+        fail_over(&primary, &replica, "");
+        calls_go_on(100);
+        fail_over(&replica, &primary, "");
+        calls_go_on(150);
     });
     assert_same(&primary, &replica, "after two failovers");
     for ((key, call), taken) in LARGE.iter().zip(taken) {
@@ -113,11 +102,11 @@ fn a_planned_failover_counts_every_call_once() {
     }
 }
 
-/// Calls whichever of the two servers takes writes, until `done`: how often it was allowed.
-fn call_wherever(clients: [Client; 2], call: &str, done: &AtomicBool) -> i64 {
+/// Calls whichever of the two servers takes writes, until all is over: how often it was allowed.
+fn call_wherever(clients: [Client; 2], call: &str, over: &AtomicBool) -> i64 {
     let mut clients = clients;
     let (mut current, mut taken) = (0, 0);
-    while !done.load(Ordering::Relaxed) {
+    while !over.load(Ordering::Relaxed) {
         let answer = clients[current].run(call);
         match (Reply::new(&answer), error_text(&answer)) {
             (Some(reply), _) => taken += reply.allowed,
@@ -172,13 +161,9 @@ fn a_failover_while_keys_end_succeeds_the_first_time() {
     until("keys end", || info_number(&mut client, "stats", "expired_keys") > before);
     let left = client.int("DBSIZE");
     assert!(left > 1000, "only {left} keys are left to end");
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let looking = scope.spawn(|| look_until(primary.client(), &done));
-        fail_over(&primary, &replica, " TIMEOUT 20000");
-        done.store(true, Ordering::Relaxed);
-        looking.join().expect("looks are answered");
-    });
+    let looker = primary.client();
+    let look = |over: &AtomicBool| look_until(looker, over);
+    beside([look], || fail_over(&primary, &replica, " TIMEOUT 20000"));
     let mut new = replica.client();
     assert_eq!(new.limit("RL.TOKENBUCKET k0 1 1 PER 3600000").limit, 1);
     until("all other keys end on both", || new.int("DBSIZE") == 1 && client.int("DBSIZE") == 1);
@@ -186,9 +171,9 @@ fn a_failover_while_keys_end_succeeds_the_first_time() {
 }
 
 /// Looks at keys that end, which must not hold up the failover.
-fn look_until(mut client: Client, done: &AtomicBool) {
+fn look_until(mut client: Client, over: &AtomicBool) {
     for number in (0..ENDING).cycle().step_by(31) {
-        if done.load(Ordering::Relaxed) {
+        if over.load(Ordering::Relaxed) {
             return;
         }
         let answer = client.run(&format!("RL.PEEK k{number}"));

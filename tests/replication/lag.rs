@@ -2,7 +2,7 @@
 
 use super::mix::Mix;
 use super::paused::{Paused, lag};
-use super::support::{Client, Config, Server, int, offset, until, wait_for_replica, words};
+use super::support::{Client, Config, Dice, Server, int, offset, until, wait_for_replica, words};
 use super::{FUNCTIONS, LIMITERS, SCRIPT, assert_same, contents, info_number};
 
 /// BR-222 redis/redis#8433, BR-223 redis/redis#7483, BR-224 redis/redis#4370: PEXPIRETIME of every
@@ -87,6 +87,32 @@ fn a_change_builds_upon_a_state_that_seems_over() {
     drop(paused);
     assert_same(&primary, &replica, "changes upon states that seem over");
     assert_eq!(contents(&mut client).len(), 3);
+}
+
+/// Hits leave a window alike on both, and are given back alike: after several windows full, what is
+/// left is the same.
+#[test]
+fn hits_leave_a_window_alike_on_both() {
+    const WINDOW_US: i64 = 150_000;
+    let primary = Server::start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    let mut dice = Dice::new(71);
+    let end_us = client.time_us() + 4 * WINDOW_US;
+    let mut taken = 0;
+    while client.time_us() < end_us {
+        let cost = dice.pick(&[1, 1, 1, 3, 40]);
+        let option = dice.pick(&["", "", " RESOLUTION 20", " FORCE"]);
+        taken += cost * client.limit(&format!("RL.SLIDING s 100 150 COST {cost}{option}")).allowed;
+        if dice.throw(10) == 0 {
+            client.ok("RL.REFUND s 2");
+        }
+    }
+    // From here on nothing leaves, so that it can be compared.
+    client.limit("RL.SLIDING s 100 3600000 FORCE");
+    let left = 1_000_000 - client.limit("RL.SLIDING s 1000000 3600000 PEEK").remaining;
+    assert!(left > 1 && left < taken / 2, "{left} of {taken} units are left");
+    assert_same(&primary, &replica, "after many windows");
 }
 
 /// Makes the calls at once; when the last of their keys expires.

@@ -91,8 +91,8 @@ fn a_data_set_is_sent_whole() {
     }
 }
 
-/// REPLICAOF NO ONE: the replica goes on where it is, its own replica follows it, and states that it
-/// has made since are dropped when it is made a replica again.
+/// REPLICAOF NO ONE: the replica goes on where it is, its own replica follows it, and states that
+/// it has made since are dropped when it is made a replica again.
 #[test]
 fn a_replica_goes_on_alone_and_comes_back() {
     let primary = Server::start();

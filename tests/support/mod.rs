@@ -14,6 +14,7 @@
 // Each test file compiles this module for itself and uses its own part of it.
 #![allow(dead_code, unused_imports)]
 
+mod beside;
 mod client;
 pub mod cluster;
 mod dice;
@@ -26,6 +27,7 @@ mod snapshot;
 mod version;
 mod wait;
 
+pub use beside::beside;
 pub use client::{Client, pack, quoted, words};
 pub use dice::{Dice, KEYS_OF_EACH};
 pub use launch::Config;
