@@ -1,7 +1,7 @@
 //! Hit log: the hits of one window in order of time, as runs of (time, count), in few bytes.
 //!
 //! The newest run is open: more hits of its millisecond only raise its count. Older runs are
-//! packed into blocks of at most [`BLOCK_BYTES`], each run as the distance to the one before it
+//! packed into blocks of at most `BLOCK_BYTES`, each run as the distance to the one before it
 //! and, where it is not 1, its count: two bytes for a single hit that comes within 8 s of the one
 //! before. Each block knows its first and last time and how many units lie before it. So:
 //!
@@ -10,7 +10,7 @@
 //! - "how many hits are younger than t" and "when did the n-th oldest hit come" are a binary search
 //!   over the blocks and a walk within one;
 //! - forgetting a prefix is a binary search; the memory of forgotten blocks is given back a few at
-//!   a time ([`FREED_AT_ONCE`]), so that a million hits which expire together stall nobody.
+//!   a time (`FREED_AT_ONCE`), so that a million hits which expire together stall nobody.
 //!
 //! What a log holds is a function of its runs alone; block borders never show outside.
 
