@@ -54,3 +54,17 @@ fn expect_same(primary: &Server, replica: &Server, keys: &[String]) {
         assert_eq!(state(&mut there, key), state(&mut here, key), "{key} on the replica");
     }
 }
+
+/// The lifetime of each key follows its reset, at the node that serves them: at least that, and at
+/// most a second more.
+fn expect_lifetimes(owner: &Server, keys: &[String]) {
+    let mut client = owner.client();
+    for key in keys {
+        let before_us = client.time_us();
+        let reset_ms = client.limit(&format!("RL.PEEK {key}")).reset_after_ms;
+        let expire_us = client.int(&format!("PEXPIRETIME {key}")) * 1000;
+        let after_us = client.time_us();
+        assert!(expire_us >= before_us + (reset_ms - 1) * 1000, "{key} expires too early");
+        assert!(expire_us <= after_us + (reset_ms + 1000) * 1000, "{key} lives on");
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::load::{self, Books, CLIENTS, ask, counted, under_load, wait_for_calls};
 use super::support::cluster::Cluster;
 use super::support::{Config, until};
-use super::{calls, expect_same};
+use super::{calls, expect_lifetimes, expect_same};
 
 /// Short, so that the failover comes soon; not so short that a pause of a busy machine does it.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,6 +42,8 @@ fn limits_go_on_after_a_failover() {
     let heir = cluster.owner(slot);
     assert!(heirs.contains(&heir), "{heir} of {heirs:?} took over");
     expect_little_lost(&cluster, &books);
+    // What the replica was told before, nobody has touched since.
+    expect_lifetimes(cluster.node(heir), &half_used);
     use_up_to(&cluster, &half_used, 40);
     expect_used_up(&cluster, &half_used);
 
