@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-use super::support::{Config, Server};
+use super::support::{Config, Server, until};
 
 /// µs in an hour.
 pub const HOUR_US: i64 = 3_600_000_000;
@@ -38,17 +38,22 @@ impl Clock {
         Clock { moved_us: map(&path), dir }
     }
 
-    /// Sets the clock forward, or back, by so many µs.
-    pub fn step(&self, by_us: i64) {
+    /// Sets the clock forward, or back, by so many µs, and waits until a server lives by that: some
+    /// look at it only once a ms.
+    pub fn step(&self, by_us: i64, server: &Server) {
         self.moved_us.fetch_add(by_us, Ordering::SeqCst);
+        self.wait_to_govern(server);
     }
 
-    /// Makes sure that it is the clock by which a server lives.
-    pub fn assert_governs(&self, server: &Server) {
-        let system = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
-        let system_us = i64::try_from(system.as_micros()).expect("a time before 10000");
-        let off_us = server.client().time_us() - system_us - self.moved_us.load(Ordering::SeqCst);
-        assert!((-MINUTE_US..MINUTE_US).contains(&off_us), "its clock is {off_us} us off");
+    /// Waits until it is the clock by which a server lives, to the ms.
+    pub fn wait_to_govern(&self, server: &Server) {
+        let mut client = server.client();
+        until("the server lives by the clock that it was given", || {
+            let moved_us = self.moved_us.load(Ordering::SeqCst);
+            let before_us = system_us();
+            let time_us = client.time_us() - moved_us;
+            (before_us - 1000..=system_us() + 1000).contains(&time_us)
+        });
     }
 
     /// A server's configuration that lets it live by this clock.
@@ -59,6 +64,12 @@ impl Clock {
         Config::new()
             .server(&format!("env LD_PRELOAD={library} RL_CLOCK_MOVED_US={moved} {server}"))
     }
+}
+
+/// The system's clock in µs, which nothing here moves.
+fn system_us() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
+    i64::try_from(now.as_micros()).expect("a time before 10000")
 }
 
 /// The number in the file, shared with the servers that map it too.

@@ -22,8 +22,8 @@ fn takes_over(ahead_us: i64) {
     let mut primary = Server::with(&clock.config());
     let replica = primary.replica_with(other_clock.config());
     let second = replica.replica_with(other_clock.config());
-    clock.assert_governs(&primary);
-    other_clock.assert_governs(&replica);
+    clock.wait_to_govern(&primary);
+    other_clock.wait_to_govern(&replica);
     let clients = || [primary.client(), primary.client3(), primary.client()];
     let before = Load::run(clients(), MS, Load::goes_on);
     let lasting = LIMITS.map(|limit| lasting(limit.call));

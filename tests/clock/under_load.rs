@@ -32,9 +32,9 @@ fn the_clock_is_set_back_again_and_again() {
     let mut dice = Dice::new(7);
     let steps: Vec<i64> =
         (0..JITTER).map(|_| -i64::try_from(dice.throw(30_000)).expect("a small number")).collect();
-    judge_steps(JITTER, &mut |clock, load| {
+    judge_steps(JITTER, &mut |clock, server, load| {
         load.goes_on();
-        let steps = steps.iter().map(|&by_us| step(clock, by_us)).collect();
+        let steps = steps.iter().map(|&by_us| step(clock, server, by_us)).collect();
         load.goes_on();
         steps
     });
@@ -42,10 +42,10 @@ fn the_clock_is_set_back_again_and_again() {
 
 /// Steps the clock of a server whose limits are saturated, and judges.
 fn judge(by_us: &[i64]) {
-    judge_steps(by_us.len(), &mut |clock, load| {
+    judge_steps(by_us.len(), &mut |clock, server, load| {
         let steps = by_us.iter().map(|&by_us| {
             load.goes_on();
-            step(clock, by_us)
+            step(clock, server, by_us)
         });
         let steps = steps.collect();
         load.goes_on();
@@ -53,12 +53,12 @@ fn judge(by_us: &[i64]) {
     });
 }
 
-fn step(clock: &Clock, by_us: i64) -> Step {
-    let (at, ()) = Span::around(|| clock.step(by_us));
+fn step(clock: &Clock, server: &Server, by_us: i64) -> Step {
+    let (at, ()) = Span::around(|| clock.step(by_us, server));
     Step { at, forward: by_us > 0 }
 }
 
-fn judge_steps(steps: usize, happens: &mut dyn FnMut(&Clock, &Load) -> Vec<Step>) {
+fn judge_steps(steps: usize, happens: &mut dyn FnMut(&Clock, &Server, &Load) -> Vec<Step>) {
     let late = MS * u32::try_from(steps).expect("few steps");
     let clock = Clock::ahead(0);
     let server = Server::with(&clock.config());
@@ -67,8 +67,7 @@ fn judge_steps(steps: usize, happens: &mut dyn FnMut(&Clock, &Load) -> Vec<Step>
     mixed_calls(&mut server.client(), 1);
     let mut steps = Vec::new();
     let clients = [server.client(), server.client3(), server.client()];
-    let calls = Load::run(clients, late, |load| steps = happens(&clock, load));
-    clock.assert_governs(&server);
+    let calls = Load::run(clients, late, |load| steps = happens(&clock, &server, load));
     for (limit, calls) in LIMITS.into_iter().zip(&calls) {
         nothing_minted(limit, calls, &steps);
         nobody_locked_out(limit, calls, &steps, late);
