@@ -178,7 +178,7 @@ impl<'a> Mutator<'a> {
 }
 
 /// A number as the module writes it.
-fn encode(mut value: u128) -> Vec<u8> {
+pub fn encode(mut value: u128) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         let low = u8::try_from(value & 0x7f).expect("seven bits");

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::mutate::Mutator;
+use super::mutate::{Mutator, encode};
 use super::support::{Client, Config, Dice, Payload, Server, error_text, payload, text};
 use super::{SLOW_US, assert_quick_and_small, assert_valid, seed, values};
 
@@ -84,6 +84,75 @@ fn damaged_leaky_buckets_are_refused_or_valid() {
 #[test]
 fn damaged_windows_are_refused_or_valid() {
     damaged_values_are_refused_or_valid(2);
+}
+
+/// Values of each kind by their numbers: those at the end of every range, which are valid, and those
+/// just beyond, which no call could have left.
+#[test]
+fn impossible_values_are_refused() {
+    const UNITS: u128 = 1 << 53;
+    const DURATION: u128 = 315_360_000_000;
+    const TIME: u128 = UNITS * 1000;
+    const CENTURY_US: u128 = 3_153_600_000_000_000;
+    // Capacity, mantissa and decimals of the rate, period, time, level in shares.
+    let buckets: [(&[u128], bool); 20] = [
+        (&[1, 1, 0, 1, 0, 0], true),
+        (&[0, 1, 0, 1, 0, 0], false),
+        (&[UNITS, 1_000_000_000, 0, DURATION, TIME, 0], true),
+        (&[UNITS + 1, 1, 0, 1, 0, 0], false),
+        (&[1, 0, 0, 1, 0, 0], false),
+        (&[1, 1_000_000_001, 0, 1, 0, 0], false),
+        (&[1, 999_999_999_999_999_999, 9, 1, 0, 0], true),
+        (&[1, 1_000_000_000_000_000_001, 9, 1, 0, 0], false),
+        (&[1, 10, 1, 1, 0, 0], false),
+        (&[1, 11, 1, 1, 0, 0], true),
+        (&[1, 1, 10, 1, 0, 0], false),
+        (&[1, 1, 0, 0, 0, 0], false),
+        (&[1, 1, 0, DURATION + 1, 0, 0], false),
+        (&[1, 1, 0, 1, TIME + 1, 0], false),
+        // 100 years to the reset, and 2^53 units of 1000 shares each.
+        (&[1, 1, 0, DURATION, 0, CENTURY_US], true),
+        (&[1, 1, 0, DURATION, 0, CENTURY_US + 1], false),
+        (&[1, 1_000_000_000, 0, 1, 0, UNITS * 1000], true),
+        (&[1, 1_000_000_000, 0, 1, 0, UNITS * 1000 + 1], false),
+        (&[1, 1, 0, 1, 0], false),
+        (&[1, 1, 0, 1, 0, 0, 0], false),
+    ];
+    // Limit, window, time, and for each run twice its distance, and a count where that is odd.
+    let windows: [(&[u128], bool); 18] = [
+        (&[1, 1, 0], true),
+        (&[0, 1, 0], false),
+        (&[UNITS, DURATION, TIME], true),
+        (&[UNITS + 1, 1, 0], false),
+        (&[1, 0, 0], false),
+        (&[1, DURATION + 1, 0], false),
+        (&[1, 1, TIME + 1], false),
+        (&[1, 1], false),
+        (&[1, 1, 0, 2], true),
+        (&[1, 1, 0, 0], false),
+        (&[1, 1, 0, 3, 2], true),
+        (&[1, 1, 0, 3, 1], false),
+        (&[1, 1, 0, 3], false),
+        (&[1, 1, 0, 3, UNITS], true),
+        (&[1, 1, 0, 3, UNITS + 1], false),
+        (&[1, 1, 0, 3, UNITS, 2], false),
+        // As long after the last write as a hit may come to lie: two resolutions.
+        (&[1, 1, 0, 4 * DURATION + 2], true),
+        (&[1, 1, 0, 4 * DURATION + 4], false),
+    ];
+    let server = server();
+    let mut client = server.client();
+    let values = values(&mut client);
+    for (limiter, cases) in [(0, &buckets[..]), (1, &buckets[..]), (2, &windows[..])] {
+        let own = &values[limiter][0];
+        for (numbers, valid) in cases {
+            let mut bytes = own.bytes[..2].to_vec();
+            bytes.extend(numbers.iter().copied().flat_map(encode));
+            let taken = taken(&mut client, &[own.with_bytes(&bytes)]);
+            assert_eq!(!taken.is_empty(), *valid, "limiter {limiter}: {numbers:?}");
+            assert_valid(&mut client, &taken);
+        }
+    }
 }
 
 /// The server's own frame around the bytes may be damaged too: a part of another kind, a length
