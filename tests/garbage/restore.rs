@@ -86,8 +86,8 @@ fn damaged_windows_are_refused_or_valid() {
     damaged_values_are_refused_or_valid(2);
 }
 
-/// Values of each kind by their numbers: those at the end of every range, which are valid, and those
-/// just beyond, which no call could have left.
+/// Values of each kind by their numbers: those at the end of every range, which are valid, and
+/// those just beyond, which no call could have left.
 #[test]
 fn impossible_values_are_refused() {
     const UNITS: u128 = 1 << 53;
