@@ -92,8 +92,11 @@ impl Cluster {
             self.nodes[PRIMARIES + index].client().ok(&format!("CLUSTER REPLICATE {id}"));
         }
         self.wait_until_agreed();
-        for index in 0..PRIMARIES {
-            wait_for_replica(&self.nodes[index], &self.nodes[PRIMARIES + index]);
+        // Where nodes are impatient, a replica may have taken over already.
+        for (index, node) in self.nodes.iter().enumerate() {
+            for replica in self.replicas_of(index) {
+                wait_for_replica(node, &self.nodes[replica]);
+            }
         }
     }
 
