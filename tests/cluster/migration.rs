@@ -47,12 +47,14 @@ fn slots_move_whole_under_load() {
     let mut cluster = Cluster::start(&config, PATIENT);
     let scene = Scene::new(&cluster);
     let keys = add_ballast(&cluster);
+    let events = Events::of(cluster.node(TO));
     scene.moves_under_load(&cluster, || atomic.move_slots(&cluster));
     scene.expect_idle_states(&cluster, 0..=0);
     // The busy keys come on top, as far as they had not been called before.
     let arrived = keys_moving(&cluster, TO);
     assert!((keys..=keys + 30).contains(&arrived), "{keys} keys moved, {arrived} arrived");
     expect_effects_in_the_stream(&cluster, atomic, keys);
+    events.expect_calls_only(cluster.node(TO));
 
     let mut client = cluster.node(TO).client();
     let all: Vec<String> = scene.idle.keys().chain(&scene.busy).cloned().collect();
@@ -85,11 +87,49 @@ fn keys_moving(cluster: &Cluster, node: usize) -> i64 {
 /// Calls that were made behind the snapshot came as effects; Valkey sends the snapshot so as well.
 fn expect_effects_in_the_stream(cluster: &Cluster, atomic: Atomic, keys: i64) {
     let stats = cluster.node(TO).client().info("commandstats");
-    let effects = field(&stats, "cmdstat_rl.effect")
-        .and_then(|stats| stats.strip_prefix("calls=")?.split(',').next()?.parse::<i64>().ok());
+    let effects = field(&stats, "cmdstat_rl.effect").and_then(calls_of);
     let snapshot = if matches!(atomic, Atomic::Valkey) { keys } else { 0 };
     println!("{keys} keys came with {effects:?} effects");
     assert!(effects > Some(snapshot), "{effects:?} effects, {snapshot} of the snapshot: {stats}");
+}
+
+/// The module's keyspace events on a node.
+struct Events {
+    subscriber: Client,
+}
+
+impl Events {
+    fn of(server: &Server) -> Events {
+        server.client().ok("CONFIG SET notify-keyspace-events Ed");
+        let mut subscriber = server.client();
+        subscriber.send(&["PSUBSCRIBE", "__keyevent@0__:rl.*", "mark"]);
+        (0..2).for_each(|_| drop(subscriber.read()));
+        Events { subscriber }
+    }
+
+    /// Each call that the node answered was heard once, and nothing that moved in.
+    fn expect_calls_only(mut self, server: &Server) {
+        let mut client = server.client();
+        let stats = client.info("commandstats");
+        let calls = ["tokenbucket", "leaky", "sliding"].map(|name| {
+            let stats = field(&stats, &format!("cmdstat_rl.{name}")).unwrap_or("calls=0,");
+            calls_of(stats).expect("a count")
+        });
+        client.ok("PUBLISH mark x");
+        let heard = std::iter::from_fn(|| {
+            let message = list(&self.subscriber.read());
+            let (channel, key) = (text(&message[2]), text(&message[3]));
+            (channel != "mark").then_some((channel, key))
+        });
+        let heard: Vec<(String, String)> = heard.collect();
+        assert!(heard.iter().all(|(channel, _)| channel.ends_with(":rl.allowed")));
+        assert_eq!(i64::try_from(heard.len()), Ok(calls.iter().sum()), "{calls:?} calls");
+    }
+}
+
+/// How many calls a line of INFO commandstats tells of.
+fn calls_of(stats: &str) -> Option<i64> {
+    stats.strip_prefix("calls=")?.split(',').next()?.parse().ok()
 }
 
 /// Keys of the moving slots: some that are called meanwhile and some that are left alone.
