@@ -36,11 +36,12 @@ fn name(number: usize) -> String {
     format!("rl:memory:usage:{number:05}")
 }
 
-/// A server that holds nothing but what is weighed: it remembers no call, neither slow ones nor
-/// how long each took.
+/// A server that holds nothing but what is weighed: it remembers no call, neither slow ones nor how
+/// long each took. What it does now and then, as resizing its tables, it does all the time.
 fn light_server() -> Server {
-    let config = Config::new().client_time().line("slowlog-log-slower-than -1");
-    Server::with(&config.line("latency-tracking no"))
+    let lines = ["slowlog-log-slower-than -1", "latency-tracking no", "hz 200", "dynamic-hz no"];
+    let config = lines.iter().fold(Config::new().client_time(), |config, line| config.line(line));
+    Server::with(&config)
 }
 
 /// A server and the connection that asks for its memory and nothing else: what the server keeps for
