@@ -241,9 +241,9 @@ pub fn set_valkey_version(version: &str) {
     SLOT_IMPORT_KNOWN.store(major.is_some_and(|major| major >= 9), Ordering::Relaxed);
 }
 
-/// A primary's stream, an append-only file that is loaded, or a slot that moves in. While a
-/// replica loads its primary's data beside the old, it serves clients with the flag for loading
-/// set: these are refused.
+/// A primary's stream, an append-only file that is loaded, or a slot that moves in. A replica that
+/// loads its primary's data beside the old serves clients meanwhile: these are refused, whichever
+/// of the flags for loading a server sets for them.
 fn may_send_effects(flags: u32) -> bool {
     let set = |flag: u32| flags & flag != 0;
     set(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
