@@ -8,7 +8,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix lint bench memory setup setup-matrix
+.PHONY: help run build test test-matrix lint fuzz bench memory setup setup-matrix
 
 ## help: this list
 help:
@@ -39,6 +39,16 @@ lint: setup
 	cargo clippy --locked --release -- -D warnings
 	cargo clippy $(CORE) --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CORE) --no-deps --quiet
+
+# The sanitizers that the fuzzer needs are options of the nightly compiler; RUSTC_BOOTSTRAP lets a
+# stable one take them.
+## fuzz: the decoders with made-up bytes for FUZZ_SECONDS (60), by cargo-fuzz, installed if missing
+FUZZ_SECONDS ?= 60
+fuzz: setup
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
+	mkdir -p fuzz/corpus/decode
+	RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir target/fuzz decode fuzz/corpus/decode \
+		fuzz/seeds/decode -- -max_total_time=$(FUZZ_SECONDS)
 
 ## bench: what a decision of each limiter costs, without a server (criterion)
 bench: setup
