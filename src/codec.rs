@@ -20,7 +20,9 @@ use crate::algorithm::Limiter;
 use crate::algorithm::bucket::{self, Bucket, Content, Rate};
 use crate::algorithm::hit_log::{HitLog, Run};
 use crate::algorithm::leaky_bucket::Held;
-use crate::algorithm::sliding_window::{Change, Quota, SlidingWindow, State, newest_possible_ms};
+use crate::algorithm::sliding_window::{
+    Change, Quota, SlidingWindow, State, ms, newest_possible_ms,
+};
 use crate::algorithm::token_bucket::Missing;
 use crate::error::Error;
 use crate::limits;
@@ -138,7 +140,7 @@ impl Wire for SlidingWindow {
     }
 
     fn encode_change(change: &Change, out: &mut impl Extend<u8>) {
-        let at_ms = signed_ms(change.at_us / 1000);
+        let at_ms = ms(change.at_us / 1000);
         let since = |time_ms: i64| u64::try_from(at_ms.saturating_sub(time_ms)).unwrap_or_default();
         let until = |time_ms: i64| u64::try_from(time_ms.saturating_sub(at_ms)).unwrap_or_default();
         let mut out = Writer::new(out, Self::CHANGE);
@@ -176,24 +178,24 @@ impl Wire for SlidingWindow {
     fn decode_change(bytes: &[u8]) -> Result<Change, Error> {
         let mut bytes = Reader::new(bytes, Self::CHANGE)?;
         let (quota, at_us) = bytes.window()?;
-        let at_ms = signed_ms(at_us / 1000);
+        let at_ms = ms(at_us / 1000);
         let move_back_ms = bytes.within(0, limits::MAX_TIME_MS)?;
         let cut = bytes.within(0, limits::MAX_DURATION_MS)?;
         let take_newest = bytes.within(0, limits::MAX_UNITS)?;
         let count = bytes.within(0, limits::MAX_UNITS)?;
         let mut add = None;
         if count > 0 {
-            let time_ms = at_ms + signed_ms(bytes.within(0, limits::MAX_DURATION_MS)?);
+            let time_ms = at_ms + ms(bytes.within(0, limits::MAX_DURATION_MS)?);
             add = Some(Run { time_ms, count });
         }
         bytes.end()?;
-        let forget_until_ms = (cut > 0).then(|| at_ms - signed_ms(cut));
+        let forget_until_ms = (cut > 0).then(|| at_ms - ms(cut));
         Ok(Change { quota, at_us, move_back_ms, forget_until_ms, take_newest, add })
     }
 
     fn fits(state: &State, change: &Change) -> bool {
         // In the times of the log, which are those before it is moved back.
-        let before = |time_ms: i64| time_ms.saturating_add(signed_ms(change.move_back_ms));
+        let before = |time_ms: i64| time_ms.saturating_add(ms(change.move_back_ms));
         let units_until = |time_ms| state.log.units_until(before(time_ms));
         let forgotten = change.forget_until_ms.map_or(0, units_until);
         let kept = state.log.units().saturating_sub(forgotten);
@@ -206,7 +208,7 @@ impl Wire for SlidingWindow {
 
 /// The time that no hit of a state lies at or before: those have left the window.
 fn oldest_possible_ms(quota: &Quota, at_us: u64) -> i64 {
-    signed_ms(at_us / 1000) - signed_ms(quota.window_ms)
+    ms(at_us / 1000) - ms(quota.window_ms)
 }
 
 /// Begins the payload of the internal command, which a state or a change follows, with the absolute
@@ -227,11 +229,6 @@ pub fn decode_expiry(payload: &[u8]) -> Result<(Option<i64>, &[u8]), Error> {
     let number = reader.within(0, limits::MAX_TIME_MS + limits::MAX_RESET_US)?;
     let expire_ms = number.checked_sub(1).and_then(|expire_ms| i64::try_from(expire_ms).ok());
     Ok((expire_ms, reader.bytes))
-}
-
-/// Signed ms; all times and windows are far below 2^62.
-fn signed_ms(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// Room for the bytes of a bucket or of a change, so that a call needs no heap.

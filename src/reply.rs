@@ -53,6 +53,7 @@ fn ms(us: u64) -> i64 {
     integer(us.div_ceil(1000))
 }
 
-fn integer(value: u64) -> i64 {
+/// As the protocol writes integers; none that the module tells is too large.
+pub(crate) fn integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -7,6 +7,7 @@ use crate::algorithm::leaky_bucket::Held;
 use crate::algorithm::sliding_window::{self, SlidingWindow};
 use crate::algorithm::token_bucket::Missing;
 use crate::algorithm::{Clock, Limiter, Request};
+use crate::reply;
 
 /// A field of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +60,10 @@ impl<C: Content + Shown> Report for Bucket<C> {
             ("capacity", integer(quota.capacity)),
             ("rate", Value::Text(quota.rate.to_string())),
             ("period-ms", integer(quota.period_ms)),
-            ("level", Value::Integer(C::level(signed(quota.capacity), signed(units)))),
+            (
+                "level",
+                Value::Integer(C::level(reply::integer(quota.capacity), reply::integer(units))),
+            ),
             reset_after::<Self>(state, clock),
             ("last-used-ms", integer(state.at_us / 1000)),
         ]
@@ -87,11 +91,7 @@ fn reset_after<L: Limiter>(state: &L::State, clock: Clock) -> (&'static str, Val
 }
 
 fn integer(value: u64) -> Value {
-    Value::Integer(signed(value))
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
+    Value::Integer(reply::integer(value))
 }
 
 impl fmt::Display for Rate {

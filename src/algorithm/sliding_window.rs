@@ -293,6 +293,6 @@ fn hit_time_ms(us: u64, resolution_ms: u64) -> i64 {
 }
 
 /// Signed ms; all times and windows are far below 2^62.
-fn ms(value: u64) -> i64 {
+pub(crate) fn ms(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
