@@ -11,7 +11,7 @@
 # are). They are kept in RL_SERVERS, by default ~/.cache/redis-rl/servers.
 set -euo pipefail
 
-S=${RL_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/redis-rl/servers}
+S=${RL_SERVERS:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/redis-rl/servers}
 
 # name | kind of download | what is downloaded
 TABLE='

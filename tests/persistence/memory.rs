@@ -13,13 +13,15 @@ use std::time::Duration;
 use super::support::{Client, Config, Product, Server, field, int, until, words};
 use super::{grow_window, hit, report, used_memory};
 
-/// Keys of each kind: enough that 16 KiB of the server's own buffers hardly show. Like the numbers
+/// Keys of each kind: enough that 16 KiB of the server's own buffers, such as the reader's, which
+/// shrinks when it has been too large for 5 s, hardly show. Like the numbers
 /// below it is not near a power of two, where the server's tables grow now or a moment later.
 const MANY: usize = 6000;
 /// Long windows, which show among fewer.
 const FEW: usize = 200;
-/// Windows that are grown call by call.
-const GROWN: usize = 24;
+/// Windows that are grown call by call, from 100 hits and from more.
+const GROWN: usize = 200;
+const GROWN_LONG: usize = 40;
 
 /// What keys of one kind take together, in bytes.
 #[derive(Debug)]
@@ -162,10 +164,11 @@ fn memory_usage_follows_a_window_that_moves() {
     };
     let mut scales = Scales { server: &server, reader: server.client() };
     scales.weigh(GROWN, |key| grow(key, 1));
-    let plain = scales.weigh(GROWN, number);
-    for hits in [100, 1000, 1500] {
-        let module = scales.weigh(GROWN, |key| grow(key, hits));
-        compare(&server, &format!("{hits} hits, 1,000 in a window"), GROWN, &plain, &module);
+    let plain = [GROWN, GROWN_LONG].map(|keys| scales.weigh(keys, number));
+    for (hits, keys) in [(100, GROWN), (1000, GROWN_LONG), (1500, GROWN_LONG)] {
+        let module = scales.weigh(keys, |key| grow(key, hits));
+        let plain = &plain[usize::from(keys == GROWN_LONG)];
+        compare(&server, &format!("{hits} hits, 1,000 in a window"), keys, plain, &module);
     }
 }
 
