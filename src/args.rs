@@ -5,16 +5,13 @@
 //! after the positional arguments, in any order and case, each at most once. Every value is
 //! checked against [`crate::limits`] here, so what comes out can be computed with.
 //!
-//! `args` is always what follows the key. Whoever calls may cut it after [`ENOUGH`] words: no
-//! valid call is longer, so a word of those is wrong or given twice.
+//! `words` are always those that follow the key. They are read one after the other, so that the
+//! server's own arguments are parsed where they lie.
 
 use crate::algorithm::bucket::{self, Rate};
 use crate::algorithm::{Request, sliding_window};
 use crate::error::{Error, Shown};
 use crate::limits;
-
-/// More words after the key than any valid call has.
-pub const ENOUGH: usize = 32;
 
 /// A call of a limiter, as far as its arguments tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,66 +28,74 @@ pub struct Call<Q> {
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn token_bucket(args: &[&[u8]]) -> Result<Call<bucket::Quota>, Error> {
-    bucket(args, &TOKEN_BUCKET)
+pub fn token_bucket<'a>(
+    words: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Call<bucket::Quota>, Error> {
+    bucket(words.into_iter(), &TOKEN_BUCKET)
 }
 
 /// `capacity rate [PER ms] [MAXDELAY ms] [option ...]`, as `RL.LEAKY` takes them.
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn leaky_bucket(args: &[&[u8]]) -> Result<Call<bucket::Quota>, Error> {
-    bucket(args, &LEAKY_BUCKET)
+pub fn leaky_bucket<'a>(
+    words: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Call<bucket::Quota>, Error> {
+    bucket(words.into_iter(), &LEAKY_BUCKET)
 }
 
 /// `limit window-ms [RESOLUTION ms] [option ...]`, as `RL.SLIDING` takes them.
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn sliding_window(args: &[&[u8]]) -> Result<Call<sliding_window::Quota>, Error> {
-    let mut words = args.iter().copied();
+pub fn sliding_window<'a>(
+    words: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Call<sliding_window::Quota>, Error> {
+    let mut words = words.into_iter();
     let limit = units(words.next(), limits::MIN_UNITS, Error::Limit)?;
     let window_ms = duration_ms(words.next(), limits::MIN_DURATION_MS, Error::Window)?;
     let options = Options::parse(words, &SLIDING_WINDOW)?;
     let quota = sliding_window::Quota { limit, window_ms };
-    Ok(Call { quota, request: options.request()?, at_ms: options.at_ms })
+    Ok(Call { quota, request: options.request, at_ms: options.at_ms })
 }
 
 /// `[COST n] [AT ms]`, as `RL.PEEK` takes them.
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn peek(args: &[&[u8]]) -> Result<Call<()>, Error> {
-    let options = Options::parse(args.iter().copied(), &PEEK)?;
-    Ok(Call { quota: (), request: Request::look(options.cost.unwrap_or(1)), at_ms: options.at_ms })
+pub fn peek<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Result<Call<()>, Error> {
+    let options = Options::parse(words.into_iter(), &PEEK)?;
+    let request = Request::look(options.request.cost);
+    Ok(Call { quota: (), request, at_ms: options.at_ms })
 }
 
 /// `[AT ms]`, as `RL.INFO` takes it: the caller's time in ms.
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn info(args: &[&[u8]]) -> Result<Option<u64>, Error> {
-    Ok(Options::parse(args.iter().copied(), &TIME)?.at_ms)
+pub fn info<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<u64>, Error> {
+    Ok(Options::parse(words.into_iter(), &TIME)?.at_ms)
 }
 
 /// `n [AT ms]`, as `RL.REFUND` takes them: the units, and the caller's time in ms.
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn refund(args: &[&[u8]]) -> Result<(u64, Option<u64>), Error> {
-    let mut words = args.iter().copied();
+pub fn refund<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Result<(u64, Option<u64>), Error> {
+    let mut words = words.into_iter();
     let back = units(words.next(), limits::MIN_UNITS, Error::Refund)?;
     Ok((back, Options::parse(words, &TIME)?.at_ms))
 }
 
-fn bucket(args: &[&[u8]], accepts: &Accepts) -> Result<Call<bucket::Quota>, Error> {
-    let mut words = args.iter().copied();
+fn bucket<'a>(
+    mut words: impl Iterator<Item = &'a [u8]>,
+    accepts: &Accepts,
+) -> Result<Call<bucket::Quota>, Error> {
     let capacity = units(words.next(), limits::MIN_UNITS, Error::Capacity)?;
     let rate = words.next().and_then(rate).ok_or(Error::Rate)?;
     let options = Options::parse(words, accepts)?;
-    let period_ms = options.period_ms.unwrap_or(1000);
-    let quota = bucket::Quota { capacity, rate, period_ms };
-    Ok(Call { quota, request: options.request()?, at_ms: options.at_ms })
+    let quota = bucket::Quota { capacity, rate, period_ms: options.period_ms };
+    Ok(Call { quota, request: options.request, at_ms: options.at_ms })
 }
 
 /// Which options a command takes, by their names, for the search and for the message.
@@ -145,6 +150,21 @@ enum Name {
 }
 
 impl Name {
+    /// Its place in a set of options.
+    const fn bit(self) -> u32 {
+        match self {
+            Name::Per => 1,
+            Name::MaxDelay => 1 << 1,
+            Name::Resolution => 1 << 2,
+            Name::Cost => 1 << 3,
+            Name::Peek => 1 << 4,
+            Name::Force => 1 << 5,
+            Name::Reserve => 1 << 6,
+            Name::Shadow => 1 << 7,
+            Name::At => 1 << 8,
+        }
+    }
+
     const fn text(self) -> &'static str {
         match self {
             Name::Per => "PER",
@@ -160,18 +180,14 @@ impl Name {
     }
 }
 
-/// The options of a call as they were given.
-#[derive(Default)]
+/// The options of a call.
 struct Options {
-    period_ms: Option<u64>,
-    max_delay_ms: Option<u64>,
-    resolution_ms: Option<u64>,
-    cost: Option<u64>,
-    reserve: Option<u64>,
+    /// What is asked, with the defaults of the options that were not given.
+    request: Request,
+    period_ms: u64,
     at_ms: Option<u64>,
-    peek: Option<()>,
-    force: Option<()>,
-    shadow: Option<()>,
+    /// The options that were given, [`Name::bit`] of each.
+    given: u32,
 }
 
 impl Options {
@@ -179,7 +195,7 @@ impl Options {
         mut words: impl Iterator<Item = &'a [u8]>,
         accepts: &Accepts,
     ) -> Result<Options, Error> {
-        let mut options = Options::default();
+        let mut options = Options { request: Request::ONE, period_ms: 1000, at_ms: None, given: 0 };
         while let Some(word) = words.next() {
             let named = |name: &&Name| word.eq_ignore_ascii_case(name.text().as_bytes());
             let Some(&name) = accepts.names.iter().find(named) else {
@@ -187,6 +203,11 @@ impl Options {
                 return Err(Error::UnknownOption { word, options: accepts.listed });
             };
             options.set(name, &mut words)?;
+        }
+        const EXCLUDED_BY_FORCE: u32 =
+            Name::Peek.bit() | Name::Shadow.bit() | Name::Reserve.bit() | Name::MaxDelay.bit();
+        if options.request.force && options.given & EXCLUDED_BY_FORCE != 0 {
+            return Err(Error::ForceExcludes);
         }
         Ok(options)
     }
@@ -196,49 +217,29 @@ impl Options {
         name: Name,
         words: &mut impl Iterator<Item = &'a [u8]>,
     ) -> Result<(), Error> {
+        let request = &mut self.request;
         let mut value = || words.next().ok_or(Error::NoValue(name.text())).map(Some);
-        let twice = match name {
-            Name::Peek => self.peek.replace(()).is_some(),
-            Name::Force => self.force.replace(()).is_some(),
-            Name::Shadow => self.shadow.replace(()).is_some(),
+        match name {
+            Name::Peek => request.peek = true,
+            Name::Force => request.force = true,
+            Name::Shadow => request.shadow = true,
             Name::Per => {
-                let period_ms = duration_ms(value()?, limits::MIN_DURATION_MS, Error::Period)?;
-                self.period_ms.replace(period_ms).is_some()
+                self.period_ms = duration_ms(value()?, limits::MIN_DURATION_MS, Error::Period)?;
             }
             Name::MaxDelay => {
-                let delay_ms = duration_ms(value()?, 0, Error::MaxDelay)?;
-                self.max_delay_ms.replace(delay_ms).is_some()
+                request.max_delay_ms = Some(duration_ms(value()?, 0, Error::MaxDelay)?);
             }
             Name::Resolution => {
-                let ms = duration_ms(value()?, limits::MIN_DURATION_MS, Error::Resolution)?;
-                self.resolution_ms.replace(ms).is_some()
+                let min = limits::MIN_DURATION_MS;
+                request.resolution_ms = duration_ms(value()?, min, Error::Resolution)?;
             }
-            Name::Cost => self.cost.replace(units(value()?, 0, Error::Cost)?).is_some(),
-            Name::Reserve => self.reserve.replace(units(value()?, 0, Error::Reserve)?).is_some(),
-            Name::At => {
-                let at_ms = integer(value()?, 0, limits::MAX_TIME_MS, Error::At)?;
-                self.at_ms.replace(at_ms).is_some()
-            }
-        };
-        if twice { Err(Error::Twice(name.text())) } else { Ok(()) }
-    }
-
-    fn request(&self) -> Result<Request, Error> {
-        let excluded = self.peek.or(self.shadow).is_some()
-            || self.reserve.is_some()
-            || self.max_delay_ms.is_some();
-        if self.force.is_some() && excluded {
-            return Err(Error::ForceExcludes);
+            Name::Cost => request.cost = units(value()?, 0, Error::Cost)?,
+            Name::Reserve => request.reserve = units(value()?, 0, Error::Reserve)?,
+            Name::At => self.at_ms = Some(integer(value()?, 0, limits::MAX_TIME_MS, Error::At)?),
         }
-        Ok(Request {
-            cost: self.cost.unwrap_or(1),
-            reserve: self.reserve.unwrap_or(0),
-            peek: self.peek.is_some(),
-            force: self.force.is_some(),
-            shadow: self.shadow.is_some(),
-            max_delay_ms: self.max_delay_ms,
-            resolution_ms: self.resolution_ms.unwrap_or(1),
-        })
+        let before = self.given;
+        self.given |= name.bit();
+        if self.given == before { Err(Error::Twice(name.text())) } else { Ok(()) }
     }
 }
 
@@ -261,22 +262,23 @@ fn digits(word: &[u8]) -> Option<u64> {
         return None;
     }
     word.iter().try_fold(0_u64, |value, &byte| {
-        let digit = char::from(byte).to_digit(10)?;
-        Some(value.saturating_mul(10).saturating_add(u64::from(digit)))
+        let digit = byte.wrapping_sub(b'0');
+        let longer = value.saturating_mul(10).saturating_add(u64::from(digit));
+        (digit <= 9).then_some(longer)
     })
 }
 
 /// A rate in its range, with the zeros at its end cut off.
 fn rate(word: &[u8]) -> Option<Rate> {
-    let mut parts = word.splitn(2, |&byte| byte == b'.');
-    let whole = digits(parts.next()?)?;
-    let fraction = match parts.next() {
-        None => &[],
-        Some(fraction) if (1..=usize::from(limits::MAX_DECIMALS)).contains(&fraction.len()) => {
-            fraction
-        }
-        Some(_) => return None,
+    let Some(point) = word.iter().position(|&byte| byte == b'.') else {
+        let whole = digits(word)?;
+        let in_range = (1..=limits::MAX_RATE).contains(&whole);
+        return in_range.then_some(Rate { mantissa: whole, decimals: 0 });
     };
+    let (whole, fraction) = (digits(word.get(..point)?)?, word.get(point + 1..)?);
+    if !(1..=usize::from(limits::MAX_DECIMALS)).contains(&fraction.len()) {
+        return None;
+    }
     let zeros = fraction.iter().rev().take_while(|&&byte| byte == b'0').count();
     let fraction = fraction.get(..fraction.len().saturating_sub(zeros)).unwrap_or_default();
     let decimals = u8::try_from(fraction.len()).ok()?;
@@ -284,6 +286,6 @@ fn rate(word: &[u8]) -> Option<Rate> {
     if whole > limits::MAX_RATE || (whole == limits::MAX_RATE && part > 0) {
         return None;
     }
-    let mantissa = whole * 10_u64.pow(u32::from(decimals)) + part;
+    let mantissa = whole * bucket::power_of_ten(decimals) + part;
     (mantissa > 0).then_some(Rate { mantissa, decimals })
 }

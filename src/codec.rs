@@ -38,10 +38,10 @@ pub trait Wire: Limiter {
     const CHANGE: u8;
 
     /// Appends the bytes of `state` to `out`.
-    fn encode_state(state: &Self::State, out: &mut impl Extend<u8>);
+    fn encode_state(state: &Self::State, out: &mut impl Sink);
 
     /// Appends the bytes of `change` to `out`: at most [`Buffer::SIZE`].
-    fn encode_change(change: &Self::Change, out: &mut impl Extend<u8>);
+    fn encode_change(change: &Self::Change, out: &mut impl Sink);
 
     /// Reads a state.
     ///
@@ -81,7 +81,7 @@ impl<C: Content + Kind> Wire for Bucket<C> {
     const STATE: u8 = C::KIND;
     const CHANGE: u8 = C::KIND;
 
-    fn encode_state(state: &bucket::State, out: &mut impl Extend<u8>) {
+    fn encode_state(state: &bucket::State, out: &mut impl Sink) {
         let quota = &state.quota;
         let mut out = Writer::new(out, C::KIND);
         out.number(quota.capacity);
@@ -92,7 +92,7 @@ impl<C: Content + Kind> Wire for Bucket<C> {
         out.number(state.level);
     }
 
-    fn encode_change(change: &bucket::State, out: &mut impl Extend<u8>) {
+    fn encode_change(change: &bucket::State, out: &mut impl Sink) {
         Self::encode_state(change, out);
     }
 
@@ -108,7 +108,7 @@ impl<C: Content + Kind> Wire for Bucket<C> {
         let at_us = bytes.within(0, limits::MAX_TIME_US)?;
         let level = bytes.number()?;
         bytes.end()?;
-        let largest = limits::MAX_RATE * 10_u64.pow(u32::from(decimals));
+        let largest = limits::MAX_RATE * rate.scale();
         let padded = decimals > 0 && mantissa.is_multiple_of(10);
         if mantissa > largest || padded || quota.check_level(level).is_err() {
             return Err(Error::Payload);
@@ -125,7 +125,7 @@ impl Wire for SlidingWindow {
     const STATE: u8 = b'S';
     const CHANGE: u8 = b's';
 
-    fn encode_state(state: &State, out: &mut impl Extend<u8>) {
+    fn encode_state(state: &State, out: &mut impl Sink) {
         let mut out = Writer::new(out, Self::STATE);
         out.window(&state.quota, state.at_us);
         let mut last_ms = oldest_possible_ms(&state.quota, state.at_us);
@@ -139,7 +139,7 @@ impl Wire for SlidingWindow {
         });
     }
 
-    fn encode_change(change: &Change, out: &mut impl Extend<u8>) {
+    fn encode_change(change: &Change, out: &mut impl Sink) {
         let at_ms = ms(change.at_us / 1000);
         let since = |time_ms: i64| u64::try_from(at_ms.saturating_sub(time_ms)).unwrap_or_default();
         let until = |time_ms: i64| u64::try_from(time_ms.saturating_sub(at_ms)).unwrap_or_default();
@@ -214,7 +214,7 @@ fn oldest_possible_ms(quota: &Quota, at_us: u64) -> i64 {
 /// Begins the payload of the internal command, which a state or a change follows, with the absolute
 /// expiry of the key in ms since the epoch. It is part of the payload since the server makes a
 /// string of every argument, for each call that writes.
-pub fn encode_expiry(expire_ms: Option<i64>, out: &mut impl Extend<u8>) {
+pub fn encode_expiry(expire_ms: Option<i64>, out: &mut impl Sink) {
     let expire_ms = expire_ms.and_then(|expire_ms| u64::try_from(expire_ms).ok());
     // One more than the expiry, so that 0 says that there is none.
     Writer { out }.number(expire_ms.map_or(0, |expire_ms| expire_ms.saturating_add(1)));
@@ -239,7 +239,7 @@ pub struct Buffer {
 
 impl Buffer {
     /// Bytes that it holds: an expiry, two for version and kind, and at most ten for each of eight
-    /// numbers, or for five and a level of 128 bits.
+    /// numbers, or for five and a level of 128 bits; and what the copy of the last takes besides.
     pub const SIZE: usize = 112;
 
     /// An empty one.
@@ -259,54 +259,69 @@ impl Default for Buffer {
     }
 }
 
-impl Extend<u8> for Buffer {
-    fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
-        for byte in bytes {
-            debug_assert!(self.len < Buffer::SIZE);
-            if let Some(place) = self.bytes.get_mut(self.len) {
-                *place = byte;
-                self.len += 1;
-            }
+/// What bytes are appended to.
+pub trait Sink {
+    /// Appends the first `len` of `bytes`.
+    fn put(&mut self, bytes: &[u8; CHUNK], len: usize);
+}
+
+/// The most bytes that are appended at once. All of them are copied, whatever the length, since one
+/// access of a fixed size is cheaper than a loop.
+pub const CHUNK: usize = 8;
+
+impl Sink for Buffer {
+    fn put(&mut self, bytes: &[u8; CHUNK], len: usize) {
+        let place = self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut());
+        debug_assert!(place.is_some());
+        if let Some(place) = place {
+            *place = *bytes;
+            self.len += len;
         }
     }
 }
 
-/// The lowest seven bits.
-fn low_bits(value: impl Into<u128>) -> u8 {
-    let [low, ..] = value.into().to_le_bytes();
-    low & 0x7f
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8; CHUNK], len: usize) {
+        self.extend_from_slice(bytes.get(..len).unwrap_or_default());
+    }
+}
+
+/// Bits that [`spread`] takes.
+const SPREAD_BITS: u32 = 56;
+/// The bit of each byte that says that another one follows.
+const MORE: u64 = 0x8080_8080_8080_8080;
+
+/// Eight times seven bits to the low ends of eight bytes, all at once: halves move apart by four
+/// bits, quarters by two, eighths by one.
+fn spread(bits: u64) -> u64 {
+    debug_assert!(bits >> SPREAD_BITS == 0);
+    let halves = ((bits & 0x00ff_ffff_f000_0000) << 4) | (bits & 0x0fff_ffff);
+    let quarters = ((halves & 0x0fff_c000_0fff_c000) << 2) | (halves & 0x3fff_0000_3fff);
+    ((quarters & 0x3f80_3f80_3f80_3f80) << 1) | (quarters & 0x007f_007f_007f_007f)
 }
 
 struct Writer<'a, W> {
     out: &'a mut W,
 }
 
-impl<'a, W: Extend<u8>> Writer<'a, W> {
+impl<'a, W: Sink> Writer<'a, W> {
     fn new(out: &'a mut W, kind: u8) -> Writer<'a, W> {
-        out.extend([VERSION, kind]);
+        out.put(&[VERSION, kind, 0, 0, 0, 0, 0, 0], 2);
         Writer { out }
     }
 
     fn number(&mut self, value: impl Into<u128>) {
         let mut rest: u128 = value.into();
-        // Almost every number has 64 bits; longer ones lose seven at a time until they do.
-        while rest > u128::from(u64::MAX) {
-            self.out.extend([0x80 | low_bits(rest)]);
-            rest >>= 7;
+        // Almost every number has at most 56 bits; longer ones lose as many until they do.
+        while rest >> SPREAD_BITS > 0 {
+            let low = u64::try_from(rest & ((1 << SPREAD_BITS) - 1)).unwrap_or_default();
+            self.out.put(&(spread(low) | MORE).to_le_bytes(), CHUNK);
+            rest >>= SPREAD_BITS;
         }
-        let mut rest = u64::try_from(rest).unwrap_or_default();
-        let mut bytes = [0; 10];
-        let mut len = 0;
-        for byte in &mut bytes {
-            *byte = low_bits(rest);
-            len += 1;
-            rest >>= 7;
-            if rest == 0 {
-                break;
-            }
-            *byte |= 0x80;
-        }
-        self.out.extend(bytes.into_iter().take(len));
+        let rest = u64::try_from(rest).unwrap_or_default();
+        let len = (u64::BITS - rest.leading_zeros()).div_ceil(7).max(1);
+        let more = MORE & ((1 << (8 * (len - 1))) - 1);
+        self.out.put(&(spread(rest) | more).to_le_bytes(), usize::try_from(len).unwrap_or(CHUNK));
     }
 
     fn window(&mut self, quota: &Quota, at_us: u64) {

@@ -96,7 +96,7 @@ fn integer(value: u64) -> Value {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scale = 10_u64.pow(u32::from(self.decimals));
+        let scale = self.scale();
         let (whole, part) = (self.mantissa / scale, self.mantissa % scale);
         if self.decimals == 0 {
             return write!(f, "{whole}");

@@ -23,15 +23,15 @@ fn words(line: &str) -> Vec<&[u8]> {
 }
 
 fn token_bucket(line: &str) -> Parsed<bucket::Quota> {
-    args::token_bucket(&words(line))
+    args::token_bucket(words(line))
 }
 
 fn leaky_bucket(line: &str) -> Parsed<bucket::Quota> {
-    args::leaky_bucket(&words(line))
+    args::leaky_bucket(words(line))
 }
 
 fn sliding_window(line: &str) -> Parsed<sliding_window::Quota> {
-    args::sliding_window(&words(line))
+    args::sliding_window(words(line))
 }
 
 /// The text of the error that a call must be.
@@ -80,14 +80,14 @@ fn options_in_any_order_and_case() {
 
 #[test]
 fn looks_and_refunds() {
-    let look = |line| args::peek(&words(line)).map(|call| (call.request, call.at_ms));
+    let look = |line| args::peek(words(line)).map(|call| (call.request, call.at_ms));
     assert_eq!(look(""), Ok((Request::look(1), None)));
     assert_eq!(look("cost 0 AT 0"), Ok((Request::look(0), Some(0))));
     assert_eq!(look("AT 9007199254740992"), Ok((Request::look(1), Some(1 << 53))));
     assert_eq!(look("COST 1 COST 1"), Err(Error::Twice("COST")));
     assert!(refusal(look("FORCE")).starts_with("ERR unknown option 'FORCE'"));
 
-    let refund = |line| args::refund(&words(line));
+    let refund = |line| args::refund(words(line));
     assert_eq!(refund("1"), Ok((1, None)));
     assert_eq!(refund("9007199254740992 at 7"), Ok((1 << 53, Some(7))));
     for line in ["", "0", "-1", "1.0", "9007199254740993"] {
@@ -128,9 +128,9 @@ impl Command {
     /// The error of a line, if it is one.
     fn error(self, words: &[&[u8]]) -> Option<Error> {
         match self {
-            Command::TokenBucket => args::token_bucket(words).err(),
-            Command::LeakyBucket => args::leaky_bucket(words).err(),
-            Command::SlidingWindow => args::sliding_window(words).err(),
+            Command::TokenBucket => args::token_bucket(words.iter().copied()).err(),
+            Command::LeakyBucket => args::leaky_bucket(words.iter().copied()).err(),
+            Command::SlidingWindow => args::sliding_window(words.iter().copied()).err(),
         }
     }
 
@@ -373,13 +373,14 @@ proptest! {
     #[test]
     fn random_words_are_parsed_or_refused(words in prop::collection::vec(word(), 0..12)) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        for parsed in [args::token_bucket(&words), args::leaky_bucket(&words)] {
+        let each = || words.iter().copied();
+        for parsed in [args::token_bucket(each()), args::leaky_bucket(each())] {
             match parsed {
                 Ok(call) => within_ranges(&call)?,
                 Err(error) => one_line(&error)?,
             }
         }
-        match args::sliding_window(&words) {
+        match args::sliding_window(words.iter().copied()) {
             Ok(call) => {
                 prop_assert!((1..=limits::MAX_UNITS).contains(&call.quota.limit));
                 prop_assert!((1..=limits::MAX_DURATION_MS).contains(&call.quota.window_ms));
@@ -387,10 +388,10 @@ proptest! {
             }
             Err(error) => one_line(&error)?,
         }
-        if let Err(error) = args::peek(&words) {
+        if let Err(error) = args::peek(words.iter().copied()) {
             one_line(&error)?;
         }
-        match args::refund(&words) {
+        match args::refund(words.iter().copied()) {
             Ok((back, _)) => prop_assert!((1..=limits::MAX_UNITS).contains(&back)),
             Err(error) => one_line(&error)?,
         }
@@ -403,14 +404,14 @@ proptest! {
         let value = word.parse::<u128>().ok().filter(|value| {
             digits && (1..=u128::from(limits::MAX_UNITS)).contains(value)
         });
-        let parsed = args::sliding_window(&[word.as_bytes(), b"1"]);
+        let parsed = args::sliding_window([word.as_bytes(), b"1"]);
         prop_assert_eq!(parsed.ok().map(|call| u128::from(call.quota.limit)), value);
     }
 
     /// A rate means its decimal, without the zeros at its end.
     #[test]
     fn rates_mean_their_decimals(whole in 0..=1_000_000_000_u64, part in "[0-9]{1,9}") {
-        let rate = args::token_bucket(&[b"1", format!("{whole}.{part}").as_bytes()]);
+        let rate = args::token_bucket([&b"1"[..], format!("{whole}.{part}").as_bytes()]);
         let scaled: u64 = format!("{whole}{part:0<9}").parse().unwrap_or(u64::MAX);
         if scaled == 0 || scaled > limits::MAX_MANTISSA {
             prop_assert_eq!(rate, Err(Error::Rate));

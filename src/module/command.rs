@@ -31,23 +31,23 @@ const REFUNDED: &CStr = c"rl.refunded";
 /// A limiter with a command of its own.
 pub trait Command: Stored {
     /// Reads the words after the key.
-    fn parse(words: &[&[u8]]) -> Result<args::Call<Self::Quota>, Error>;
+    fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<args::Call<Self::Quota>, Error>;
 }
 
 impl Command for TokenBucket {
-    fn parse(words: &[&[u8]]) -> Result<args::Call<Self::Quota>, Error> {
+    fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<args::Call<Self::Quota>, Error> {
         args::token_bucket(words)
     }
 }
 
 impl Command for LeakyBucket {
-    fn parse(words: &[&[u8]]) -> Result<args::Call<Self::Quota>, Error> {
+    fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<args::Call<Self::Quota>, Error> {
         args::leaky_bucket(words)
     }
 }
 
 impl Command for SlidingWindow {
-    fn parse(words: &[&[u8]]) -> Result<args::Call<Self::Quota>, Error> {
+    fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<args::Call<Self::Quota>, Error> {
         args::sliding_window(words)
     }
 }
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn limit<S: Command>(
     argc: c_int,
 ) -> c_int {
     handle(ctx, argv, argc, |call| {
-        let asked = S::parse(call.words().as_slice())?;
+        let asked = S::parse(call.words())?;
         let time = Time::read(asked.at_ms)?;
         let slot = Slot::<S>::open(call)?;
         let request = &asked.request;
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn peek(
     argc: c_int,
 ) -> c_int {
     handle(ctx, argv, argc, |call| {
-        let asked = args::peek(call.words().as_slice())?;
+        let asked = args::peek(call.words())?;
         let time = Time::read(asked.at_ms)?;
         if !keyspace::visit(call, false, Peek { call, request: asked.request, time })? {
             call.reply_null();
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn info(
     argc: c_int,
 ) -> c_int {
     handle(ctx, argv, argc, |call| {
-        let time = Time::read(args::info(call.words().as_slice())?)?;
+        let time = Time::read(args::info(call.words())?)?;
         if !keyspace::visit(call, false, Info { call, time })? {
             call.reply_null();
         }
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn refund(
     argc: c_int,
 ) -> c_int {
     handle(ctx, argv, argc, |call| {
-        let (units, at_ms) = args::refund(call.words().as_slice())?;
+        let (units, at_ms) = args::refund(call.words())?;
         let time = Time::read(at_ms)?;
         if !keyspace::visit(call, true, Refund { call, units, time })? {
             call.reply_null();

@@ -14,7 +14,6 @@ use std::slice;
 
 use redis_module::raw;
 
-use crate::args;
 use crate::error::Error;
 use crate::report::Value;
 
@@ -176,19 +175,6 @@ pub fn handle(
     0
 }
 
-/// The words of a call after its key, as many as any valid call has.
-pub struct Words<'a> {
-    words: [&'a [u8]; args::ENOUGH],
-    len: usize,
-}
-
-impl<'a> Words<'a> {
-    /// The words, for the parser.
-    pub fn as_slice(&self) -> &[&'a [u8]] {
-        self.words.get(..self.len).unwrap_or_default()
-    }
-}
-
 impl<'a> Call<'a> {
     /// The argument that names the key.
     ///
@@ -204,13 +190,8 @@ impl<'a> Call<'a> {
     }
 
     /// The words after the key.
-    pub fn words(&self) -> Words<'a> {
-        let mut words: [&[u8]; args::ENOUGH] = [&[]; args::ENOUGH];
-        let len = self.argv.len().saturating_sub(2).min(args::ENOUGH);
-        for (index, word) in words.iter_mut().take(len).enumerate() {
-            *word = self.argument(index + 2).unwrap_or_default();
-        }
-        Words { words, len }
+    pub fn words(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.argv.iter().skip(2).map(|&string| bytes(string))
     }
 
     /// The flags of the context, `REDISMODULE_CTX_FLAGS_*`.
