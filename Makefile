@@ -8,7 +8,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix lint fuzz bench memory setup setup-matrix
+.PHONY: help run build test test-matrix lint fuzz bench memory setup setup-test setup-matrix
 
 ## help: this list
 help:
@@ -26,11 +26,11 @@ build: setup
 	cargo build --release --locked
 
 ## test: all tests, of the core and on a real server (RL_SERVER=command for another server)
-test: build
+test: build setup-test
 	RL_MODULE=$(MODULE) cargo test $(CORE)
 
 ## test-matrix: the server tests on every supported server, downloaded once (SERVERS="NAME..." for some)
-test-matrix: build setup-matrix
+test-matrix: build setup-test setup-matrix
 	RL_MODULE=$(MODULE) CARGO_FLAGS="$(CORE)" tests/matrix/run.sh $(SERVERS)
 
 ## lint: format, clippy with and without the server's binding, documentation
@@ -69,6 +69,13 @@ setup:
 	command -v redis-server >/dev/null 2>&1 || missing="$$missing redis-server"; \
 	[ -n "$$LIBCLANG_PATH" ] || ls $(CLANG) 2>/dev/null | grep -q . \
 		|| missing="$$missing libclang-dev"; \
+	$(INSTALL)
+
+## setup-test: install redis_exporter too, on which the examples for Prometheus are tried
+setup-test: setup
+	@missing=; command -v prometheus-redis-exporter >/dev/null 2>&1 \
+		|| command -v redis_exporter >/dev/null 2>&1 || [ -n "$$RL_EXPORTER" ] \
+		|| missing=prometheus-redis-exporter; \
 	$(INSTALL)
 
 ## setup-matrix: install pip too, which downloads servers

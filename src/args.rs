@@ -251,7 +251,7 @@ fn duration_ms(word: Option<&[u8]>, min: u64, error: Error) -> Result<u64, Error
     integer(word, min, limits::MAX_DURATION_MS, error)
 }
 
-fn integer(word: Option<&[u8]>, min: u64, max: u64, error: Error) -> Result<u64, Error> {
+pub(crate) fn integer(word: Option<&[u8]>, min: u64, max: u64, error: Error) -> Result<u64, Error> {
     let value = word.and_then(digits).ok_or(error)?;
     if (min..=max).contains(&value) { Ok(value) } else { Err(error) }
 }

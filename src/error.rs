@@ -30,6 +30,14 @@ pub enum Error {
     At,
     /// `n`, the units to give back, is no integer in its range.
     Refund,
+    /// The value of `COUNT` is no integer in its range.
+    Count,
+    /// `n`, the entries of the log to show, is no integer in its range.
+    LogCount,
+    /// The named command was given too few or too many words.
+    Arity(&'static str),
+    /// A word that is none of the subcommands of `RL.LOG`.
+    Subcommand(Shown),
     /// A word that is none of the command's options.
     UnknownOption {
         /// The word, as far as it can be shown.
@@ -78,6 +86,14 @@ impl fmt::Display for Error {
             Error::Resolution => "ERR RESOLUTION must be an integer from 1 to 315360000000",
             Error::At => "ERR AT must be an integer from 0 to 9007199254740992",
             Error::Refund => "ERR n must be an integer from 1 to 9007199254740992",
+            Error::Count => "ERR COUNT must be an integer from 1 to 10000",
+            Error::LogCount => "ERR n must be an integer from 1 to 100000",
+            Error::Arity(command) => {
+                return write!(f, "ERR wrong number of arguments for '{command}' command");
+            }
+            Error::Subcommand(word) => {
+                return write!(f, "ERR unknown subcommand '{word}', expected GET, LEN or RESET");
+            }
             Error::UnknownOption { word, options } => {
                 return write!(f, "ERR unknown option '{word}', expected one of {options}");
             }

@@ -26,6 +26,11 @@ pub const MAX_TIME_MS: u64 = 1 << 53;
 /// [`MAX_TIME_MS`] in µs: the greatest time of a last write.
 pub const MAX_TIME_US: u64 = MAX_TIME_MS * 1000;
 
+/// Most keys that the sketch of the most denied keys may follow: about 2 MB.
+pub const MAX_TOPDENIED_SIZE: u64 = 10_000;
+/// Most entries that the log of denials may keep: about 20 MB.
+pub const MAX_LOG_LEN: u64 = 100_000;
+
 /// Longest time that a call may leave until its key is as if never used, in µs: 100 years of 365
 /// days.
 pub const MAX_RESET_US: u64 = 100 * 365 * 24 * 60 * 60 * 1_000_000;

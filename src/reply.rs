@@ -34,18 +34,22 @@ pub fn elements(decision: &Decision) -> [i64; COMMON + 1] {
         Verdict::Allowed => 1,
         Verdict::Shadowed => 2,
     };
-    let retry_after_ms = match decision.retry_after {
-        Wait::Us(us) => ms(us),
-        Wait::Never => -1,
-    };
     [
         allowed,
         integer(decision.limit),
         integer(decision.remaining),
-        retry_after_ms,
+        retry_after_ms(decision),
         ms(decision.reset_after_us),
         ms(decision.delay_us),
     ]
+}
+
+/// How long until the same request would pass; -1 for never.
+pub fn retry_after_ms(decision: &Decision) -> i64 {
+    match decision.retry_after {
+        Wait::Us(us) => ms(us),
+        Wait::Never => -1,
+    }
 }
 
 /// Waits are rounded up, so that waiting as long as told is enough.

@@ -31,6 +31,11 @@ impl Time {
         Ok(Time { clock, server_us })
     }
 
+    /// The server's time, in µs since the epoch.
+    pub const fn server_us(&self) -> u64 {
+        self.server_us
+    }
+
     /// When a key expires that is as if never used after so many µs: in ms since the epoch of the
     /// server's clock, rounded up, since it may vanish only when it changes no answer.
     pub fn expire_ms(&self, reset_after_us: u64) -> i64 {

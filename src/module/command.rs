@@ -12,6 +12,7 @@ use super::clock::Time;
 use super::keyspace::{self, Effect, Slot, Visit};
 use super::server::{Call, handle};
 use super::value::Stored;
+use super::watch;
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
@@ -20,6 +21,7 @@ use crate::args;
 use crate::codec;
 use crate::error::Error;
 use crate::reply::Reply;
+use crate::watch::counters::Counters;
 
 /// The internal command, which carries effects to replicas and through the append-only file.
 pub const EFFECT: &CStr = c"rl.effect";
@@ -32,11 +34,18 @@ const REFUNDED: &CStr = c"rl.refunded";
 pub trait Command: Stored {
     /// Reads the words after the key.
     fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<args::Call<Self::Quota>, Error>;
+
+    /// The counters of its command.
+    fn counters() -> &'static Counters;
 }
 
 impl Command for TokenBucket {
     fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<args::Call<Self::Quota>, Error> {
         args::token_bucket(words)
+    }
+
+    fn counters() -> &'static Counters {
+        &watch::TOKEN_BUCKET
     }
 }
 
@@ -44,11 +53,19 @@ impl Command for LeakyBucket {
     fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<args::Call<Self::Quota>, Error> {
         args::leaky_bucket(words)
     }
+
+    fn counters() -> &'static Counters {
+        &watch::LEAKY
+    }
 }
 
 impl Command for SlidingWindow {
     fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<args::Call<Self::Quota>, Error> {
         args::sliding_window(words)
+    }
+
+    fn counters() -> &'static Counters {
+        &watch::SLIDING
     }
 }
 
@@ -58,7 +75,7 @@ pub unsafe extern "C" fn limit<S: Command>(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    handle(ctx, argv, argc, |call| {
+    let body = |call: &Call<'_>| {
         let asked = S::parse(call.words())?;
         let time = Time::read(asked.at_ms)?;
         let slot = Slot::<S>::open(call)?;
@@ -70,12 +87,14 @@ pub unsafe extern "C" fn limit<S: Command>(
         if let Some(change) = change {
             slot.write(call, &change, time.expire_ms(decision.reset_after_us))?;
         }
+        watch::decided(call, S::counters(), request, &decision, time.server_us());
         if let Some(event) = event(&decision, request) {
             call.notify(event)?;
         }
         call.reply_integers(Reply::of::<S>(&decision).as_slice());
         Ok(())
-    })
+    };
+    handle(ctx, argv, argc, watch::counting_errors(S::counters(), body))
 }
 
 /// What subscribers hear of a decision: one event for what takes or is denied, none for a look.
@@ -94,14 +113,15 @@ pub unsafe extern "C" fn peek(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    handle(ctx, argv, argc, |call| {
+    let body = |call: &Call<'_>| {
         let asked = args::peek(call.words())?;
         let time = Time::read(asked.at_ms)?;
         if !keyspace::visit(call, false, Peek { call, request: asked.request, time })? {
             call.reply_null();
         }
         Ok(())
-    })
+    };
+    handle(ctx, argv, argc, watch::counting_errors(&watch::PEEK, body))
 }
 
 struct Peek<'a> {
@@ -126,13 +146,14 @@ pub unsafe extern "C" fn info(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    handle(ctx, argv, argc, |call| {
+    let body = |call: &Call<'_>| {
         let time = Time::read(args::info(call.words())?)?;
         if !keyspace::visit(call, false, Info { call, time })? {
             call.reply_null();
         }
         Ok(())
-    })
+    };
+    handle(ctx, argv, argc, watch::counting_errors(&watch::INFO, body))
 }
 
 struct Info<'a> {
@@ -154,14 +175,15 @@ pub unsafe extern "C" fn refund(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    handle(ctx, argv, argc, |call| {
+    let body = |call: &Call<'_>| {
         let (units, at_ms) = args::refund(call.words())?;
         let time = Time::read(at_ms)?;
         if !keyspace::visit(call, true, Refund { call, units, time })? {
             call.reply_null();
         }
         Ok(())
-    })
+    };
+    handle(ctx, argv, argc, watch::counting_errors(&watch::REFUND, body))
 }
 
 struct Refund<'a> {
@@ -182,6 +204,7 @@ impl Visit for Refund<'_> {
             slot.write(self.call, &change, self.time.expire_ms(decision.reset_after_us))?;
         }
         if gives_back {
+            watch::REFUND.refunded.increment();
             self.call.notify(REFUNDED)?;
         }
         self.call.reply_integers(Reply::of::<S>(&decision).as_slice());

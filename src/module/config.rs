@@ -4,30 +4,95 @@
 //! options, so a line in redis.conf beats them and CONFIG REWRITE writes what differs from them.
 //! Any other word or value refuses to load, with one line in the log.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use redis_module::raw;
 
 use super::server::api;
+use super::watch;
+use crate::args::integer;
+use crate::error::Error;
+use crate::limits::{MAX_LOG_LEN, MAX_TOPDENIED_SIZE};
 
-/// An option that is yes or no.
-struct Switch {
+/// Something that can be set.
+struct Setting {
     /// Its name behind the module's, `rl.`.
     name: &'static CStr,
-    default: bool,
-    value: AtomicBool,
+    kind: Kind,
+    default: i64,
+    value: AtomicI64,
 }
 
-static CLIENT_TIME: Switch =
-    Switch { name: c"client-time", default: false, value: AtomicBool::new(false) };
+/// What a value may be.
+enum Kind {
+    /// Yes, 1, or no, 0.
+    Switch,
+    /// From 0 to a greatest number; whoever uses it is told.
+    Number { max: u64, apply: fn(usize) },
+}
 
-static SWITCHES: [&Switch; 1] = [&CLIENT_TIME];
+impl Setting {
+    const fn new(name: &'static CStr, kind: Kind, default: i64) -> Setting {
+        Setting { name, kind, default, value: AtomicI64::new(default) }
+    }
+
+    fn set(&self, value: i64) {
+        self.value.store(value, Ordering::Relaxed);
+        if let Kind::Number { apply, .. } = self.kind {
+            apply(usize::try_from(value).unwrap_or_default());
+        }
+    }
+
+    fn get(&self) -> i64 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// The value that a word of loadmodule stands for.
+    fn parse(&self, word: &[u8]) -> Option<i64> {
+        match self.kind {
+            Kind::Switch if word.eq_ignore_ascii_case(b"yes") => Some(1),
+            Kind::Switch if word.eq_ignore_ascii_case(b"no") => Some(0),
+            Kind::Switch => None,
+            Kind::Number { max, .. } => {
+                let number = integer(Some(word), 0, max, Error::Bug).ok()?;
+                i64::try_from(number).ok()
+            }
+        }
+    }
+
+    /// What a value may be, in words.
+    fn values(&self) -> String {
+        match self.kind {
+            Kind::Switch => "yes or no".to_owned(),
+            Kind::Number { max, .. } => format!("an integer from 0 to {max}"),
+        }
+    }
+
+    /// Its whole name.
+    fn full_name(&self) -> String {
+        format!("rl.{}", self.name.to_string_lossy())
+    }
+}
+
+static CLIENT_TIME: Setting = Setting::new(c"client-time", Kind::Switch, 0);
+static TOPDENIED_SIZE: Setting = Setting::new(
+    c"topdenied-size",
+    Kind::Number { max: MAX_TOPDENIED_SIZE, apply: watch::set_topdenied_size },
+    256,
+);
+static LOG_MAX_LEN: Setting = Setting::new(
+    c"log-max-len",
+    Kind::Number { max: MAX_LOG_LEN, apply: watch::set_log_max_len },
+    128,
+);
+
+static SETTINGS: [&Setting; 3] = [&CLIENT_TIME, &TOPDENIED_SIZE, &LOG_MAX_LEN];
 
 /// `rl.client-time`: whether callers may bring their own clock with AT.
 pub fn client_time() -> bool {
-    CLIENT_TIME.value.load(Ordering::Relaxed)
+    CLIENT_TIME.get() != 0
 }
 
 /// Registers all options, with loadmodule's arguments as their defaults, and applies redis.conf.
@@ -36,28 +101,11 @@ pub fn client_time() -> bool {
 /// The line for the log, where an argument or a value is wrong or the server refuses an option.
 pub fn register(ctx: *mut raw::RedisModuleCtx, arguments: &[&[u8]]) -> Result<(), String> {
     let given = parse(arguments)?;
-    for (switch, given) in SWITCHES.iter().zip(given) {
-        let default = given.unwrap_or(switch.default);
-        switch.value.store(default, Ordering::Relaxed);
-        // SAFETY: the name is a C string, the callbacks live as long as the module, and the
-        // private data is the static option that they take it for.
-        let status = unsafe {
-            api!(RedisModule_RegisterBoolConfig(
-                ctx,
-                switch.name.as_ptr(),
-                c_int::from(default),
-                raw::REDISMODULE_CONFIG_DEFAULT,
-                Some(get),
-                Some(set),
-                None,
-                ptr::from_ref::<Switch>(switch).cast_mut().cast(),
-            ))
-        };
-        if status != 0 {
-            return Err(format!(
-                "the server refuses the option rl.{}",
-                switch.name.to_string_lossy()
-            ));
+    for (setting, given) in SETTINGS.iter().zip(given) {
+        let default = given.unwrap_or(setting.default);
+        setting.set(default);
+        if !register_one(ctx, setting, default) {
+            return Err(format!("the server refuses the option {}", setting.full_name()));
         }
     }
     // SAFETY: called once, in OnLoad, after all options are registered.
@@ -67,34 +115,61 @@ pub fn register(ctx: *mut raw::RedisModuleCtx, arguments: &[&[u8]]) -> Result<()
     Ok(())
 }
 
-/// What the arguments say of each option.
-fn parse(arguments: &[&[u8]]) -> Result<[Option<bool>; SWITCHES.len()], String> {
-    let names = || {
-        let name = |switch: &&Switch| format!("rl.{} yes|no", switch.name.to_string_lossy());
-        SWITCHES.iter().map(name).collect::<Vec<_>>().join(", ")
+fn register_one(
+    ctx: *mut raw::RedisModuleCtx,
+    setting: &'static Setting,
+    default: c_longlong,
+) -> bool {
+    let data = ptr::from_ref(setting).cast_mut().cast();
+    // SAFETY: the name is a C string, the callbacks live as long as the module, and the private
+    // data is the static setting that they take it for.
+    let status = unsafe {
+        match setting.kind {
+            Kind::Switch => api!(RedisModule_RegisterBoolConfig(
+                ctx,
+                setting.name.as_ptr(),
+                c_int::from(default != 0),
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                Some(get_switch),
+                Some(set_switch),
+                None,
+                data,
+            )),
+            Kind::Number { max, .. } => api!(RedisModule_RegisterNumericConfig(
+                ctx,
+                setting.name.as_ptr(),
+                default,
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                0,
+                c_longlong::try_from(max).unwrap_or_default(),
+                Some(get_number),
+                Some(set_number),
+                None,
+                data,
+            )),
+        }
     };
-    let mut given = [None; SWITCHES.len()];
+    status == 0
+}
+
+/// What the arguments say of each option.
+fn parse(arguments: &[&[u8]]) -> Result<[Option<i64>; SETTINGS.len()], String> {
+    let mut given = [None; SETTINGS.len()];
     for pair in arguments.chunks(2) {
         let word = pair.first().copied().unwrap_or_default();
         let shown = String::from_utf8_lossy(word);
-        let named = |switch: &&Switch| {
-            let name = [b"rl.", switch.name.to_bytes()].concat();
-            word.eq_ignore_ascii_case(&name)
+        let named = |setting: &&Setting| word.eq_ignore_ascii_case(setting.full_name().as_bytes());
+        let found = SETTINGS.iter().zip(&mut given).find(|(setting, _)| named(setting));
+        let Some((setting, slot)) = found else {
+            return Err(format!("unknown loadmodule argument '{shown}', expected {}", known()));
         };
-        let place = SWITCHES.iter().position(named);
-        let Some(slot) = place.and_then(|place| given.get_mut(place)) else {
-            return Err(format!("unknown loadmodule argument '{shown}', expected {}", names()));
+        let values = setting.values();
+        let Some(&word) = pair.get(1) else {
+            return Err(format!("loadmodule argument {shown} needs a value: {values}"));
         };
-        let value = match pair.get(1) {
-            Some(value) if value.eq_ignore_ascii_case(b"yes") => true,
-            Some(value) if value.eq_ignore_ascii_case(b"no") => false,
-            Some(value) => {
-                let value = String::from_utf8_lossy(value);
-                return Err(format!(
-                    "loadmodule argument {shown} must be yes or no, not '{value}'"
-                ));
-            }
-            None => return Err(format!("loadmodule argument {shown} needs a value: yes or no")),
+        let Some(value) = setting.parse(word) else {
+            let word = String::from_utf8_lossy(word);
+            return Err(format!("loadmodule argument {shown} must be {values}, not '{word}'"));
         };
         if slot.replace(value).is_some() {
             return Err(format!("loadmodule argument {shown} is given twice"));
@@ -103,20 +178,48 @@ fn parse(arguments: &[&[u8]]) -> Result<[Option<bool>; SWITCHES.len()], String> 
     Ok(given)
 }
 
-unsafe extern "C" fn get(_name: *const c_char, option: *mut c_void) -> c_int {
-    // SAFETY: the private data of the option is the static `Switch` it was registered with.
-    let switch = unsafe { &*option.cast::<Switch>() };
-    c_int::from(switch.value.load(Ordering::Relaxed))
+/// All options, for a message.
+fn known() -> String {
+    SETTINGS.map(|setting| format!("{} ({})", setting.full_name(), setting.values())).join(", ")
 }
 
-unsafe extern "C" fn set(
+/// The setting behind the private data of an option.
+///
+/// # Safety
+/// `data` is what the option was registered with.
+unsafe fn setting(data: *mut c_void) -> &'static Setting {
+    // SAFETY: an option is registered with a static setting.
+    unsafe { &*data.cast::<Setting>() }
+}
+
+unsafe extern "C" fn get_switch(_name: *const c_char, data: *mut c_void) -> c_int {
+    // SAFETY: the server hands over what the option was registered with.
+    c_int::from(unsafe { setting(data) }.get() != 0)
+}
+
+unsafe extern "C" fn set_switch(
     _name: *const c_char,
     value: c_int,
-    option: *mut c_void,
+    data: *mut c_void,
     _error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: the private data of the option is the static `Switch` it was registered with.
-    let switch = unsafe { &*option.cast::<Switch>() };
-    switch.value.store(value != 0, Ordering::Relaxed);
+    // SAFETY: as above.
+    unsafe { setting(data) }.set(i64::from(value != 0));
+    0
+}
+
+unsafe extern "C" fn get_number(_name: *const c_char, data: *mut c_void) -> c_longlong {
+    // SAFETY: as above.
+    unsafe { setting(data) }.get()
+}
+
+unsafe extern "C" fn set_number(
+    _name: *const c_char,
+    value: c_longlong,
+    data: *mut c_void,
+    _error: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe { setting(data) }.set(value);
     0
 }

@@ -2,8 +2,9 @@
 //!
 //! [`command`] is the pipeline of a call, [`keyspace`] the keys, [`data_type`] the callbacks of
 //! the values and [`value`] how they lie in memory, [`config`] the options, [`registry`] the table
-//! of commands, [`clock`] the time, [`memory`] its limit. [`server`] wraps the server's API.
-//! Nothing outside this folder knows a server.
+//! of commands, [`clock`] the time, [`memory`] its limit. [`watch`] sees what is decided, and
+//! [`show`] tells it to operators. [`server`] wraps the server's API. Nothing outside this folder
+//! knows a server.
 
 mod clock;
 mod command;
@@ -13,7 +14,9 @@ mod keyspace;
 mod memory;
 mod registry;
 mod server;
+mod show;
 mod value;
+mod watch;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -83,5 +86,6 @@ fn load(
     server::set_options(ctx, options);
     data_type::register(ctx)?;
     registry::register(ctx)?;
+    show::register(ctx)?;
     config::register(ctx, &server::arguments(argv, argc))
 }

@@ -1,6 +1,6 @@
 //! The table of commands: name, arity, flags, key, ACL categories and documentation of each.
 //!
-//! Every command has its key at position 1. It is registered twice over: as the legacy triple
+//! A command has its key at position 1, or none. It is registered twice over: as the legacy triple
 //! (first, last, step) and as a key specification, since clients and servers read one or the
 //! other. What a later server offers is asked for and done without where it is absent.
 
@@ -11,6 +11,7 @@ use redis_module::raw;
 
 use super::command::{self, EFFECT};
 use super::server::{self, api};
+use super::show;
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
@@ -27,6 +28,7 @@ struct Entry {
     kind: Kind,
     /// Words of a call, its name included; negative: at least so many.
     arity: c_int,
+    /// What is done with the key; [`NO_KEY`] without one.
     key: u32,
     summary: &'static CStr,
     complexity: &'static CStr,
@@ -39,6 +41,8 @@ struct Argument {
     kind: raw::RedisModuleCommandArgType,
     token: Option<&'static CStr>,
     optional: bool,
+    /// Of which it is made: one of them, or all in order.
+    parts: &'static [Argument],
 }
 
 /// The first version of the module with a command.
@@ -60,14 +64,23 @@ const TAKES: Kind = Kind { flags: c"write fast", categories: "write fast", limit
 /// The flag `internal` exists from Redis 8.0 on only and fails elsewhere.
 const FOLLOWS: Kind =
     Kind { flags: c"write fast admin", categories: "write fast admin dangerous", limits: false };
+/// As SLOWLOG: for operators, whatever the server is busy with.
+const SHOWS: Kind = Kind {
+    flags: c"admin allow-loading allow-stale",
+    categories: "admin slow dangerous",
+    limits: false,
+};
 
+const NO_KEY: u32 = 0;
 const READ: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
 const UPDATE: u32 =
     raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
 
-const KEY: Argument = Argument { name: c"key", kind: kind::KEY, token: None, optional: false };
+const KEY: Argument =
+    Argument { name: c"key", kind: kind::KEY, token: None, optional: false, parts: &[] };
 const CAPACITY: Argument = integer(c"capacity");
-const RATE: Argument = Argument { name: c"rate", kind: kind::DOUBLE, token: None, optional: false };
+const RATE: Argument =
+    Argument { name: c"rate", kind: kind::DOUBLE, token: None, optional: false, parts: &[] };
 const PER: Argument = value(c"period-ms", c"PER");
 const MAXDELAY: Argument = value(c"max-delay-ms", c"MAXDELAY");
 const RESOLUTION: Argument = value(c"resolution-ms", c"RESOLUTION");
@@ -77,8 +90,12 @@ const AT: Argument = value(c"unix-time-ms", c"AT");
 const PEEK: Argument = switch(c"peek", c"PEEK");
 const FORCE: Argument = switch(c"force", c"FORCE");
 const SHADOW: Argument = switch(c"shadow", c"SHADOW");
+const RESET: Argument = switch(c"reset", c"RESET");
+const GET: Argument = Argument { optional: false, ..switch(c"get", c"GET") };
+const LEN: Argument = Argument { optional: false, ..switch(c"len", c"LEN") };
+const RESET_ALONE: Argument = Argument { optional: false, ..RESET };
 
-static COMMANDS: [Entry; 7] = [
+static COMMANDS: [Entry; 10] = [
     Entry {
         name: c"rl.tokenbucket",
         handler: command::limit::<TokenBucket>,
@@ -151,6 +168,52 @@ static COMMANDS: [Entry; 7] = [
         arguments: &[KEY, integer(c"n"), AT],
     },
     Entry {
+        name: c"rl.stats",
+        handler: show::stats,
+        kind: SHOWS,
+        arity: -1,
+        key: NO_KEY,
+        summary: c"Counts the decisions of each command since start, and its errors.",
+        complexity: c"O(1)",
+        arguments: &[RESET],
+    },
+    Entry {
+        name: c"rl.topdenied",
+        handler: show::top_denied,
+        kind: SHOWS,
+        arity: -1,
+        key: NO_KEY,
+        summary: c"Lists the keys that were denied most.",
+        complexity: c"O(N) with N keys listed",
+        arguments: &[value(c"count", c"COUNT"), RESET],
+    },
+    Entry {
+        name: c"rl.log",
+        handler: show::log,
+        kind: SHOWS,
+        arity: -2,
+        key: NO_KEY,
+        summary: c"Lists, counts or forgets the last denials.",
+        complexity: c"O(N) with N denials listed",
+        arguments: &[Argument {
+            name: c"operation",
+            kind: kind::ONEOF,
+            token: None,
+            optional: false,
+            parts: &[
+                Argument {
+                    name: c"get",
+                    kind: kind::BLOCK,
+                    token: None,
+                    optional: false,
+                    parts: &[GET, Argument { optional: true, ..integer(c"n") }],
+                },
+                LEN,
+                RESET_ALONE,
+            ],
+        }],
+    },
+    Entry {
         name: EFFECT,
         handler: command::effect,
         kind: FOLLOWS,
@@ -160,7 +223,13 @@ static COMMANDS: [Entry; 7] = [
         complexity: c"O(1), O(N) for a whole window of N hits",
         arguments: &[
             KEY,
-            Argument { name: c"payload", kind: kind::STRING, token: None, optional: false },
+            Argument {
+                name: c"payload",
+                kind: kind::STRING,
+                token: None,
+                optional: false,
+                parts: &[],
+            },
         ],
     },
 ];
@@ -173,18 +242,20 @@ mod kind {
     pub const DOUBLE: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE;
     pub const KEY: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY;
     pub const TOKEN: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN;
+    pub const ONEOF: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF;
+    pub const BLOCK: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK;
 }
 
 const fn integer(name: &'static CStr) -> Argument {
-    Argument { name, kind: kind::INTEGER, token: None, optional: false }
+    Argument { name, kind: kind::INTEGER, token: None, optional: false, parts: &[] }
 }
 
 const fn value(name: &'static CStr, token: &'static CStr) -> Argument {
-    Argument { name, kind: kind::INTEGER, token: Some(token), optional: true }
+    Argument { name, kind: kind::INTEGER, token: Some(token), optional: true, parts: &[] }
 }
 
 const fn switch(name: &'static CStr, token: &'static CStr) -> Argument {
-    Argument { name, kind: kind::TOKEN, token: Some(token), optional: true }
+    Argument { name, kind: kind::TOKEN, token: Some(token), optional: true, parts: &[] }
 }
 
 /// Registers all commands.
@@ -195,6 +266,7 @@ pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
     let category = add_category(ctx);
     for entry in &COMMANDS {
         let name = entry.name.to_string_lossy();
+        let key = c_int::from(entry.key != NO_KEY);
         // SAFETY: name and flags are C strings, and the handler lives as long as the module.
         let command = unsafe {
             let status = api!(RedisModule_CreateCommand(
@@ -202,9 +274,9 @@ pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
                 entry.name.as_ptr(),
                 Some(entry.handler),
                 entry.kind.flags.as_ptr(),
-                1,
-                1,
-                1,
+                key,
+                key,
+                key,
             ));
             if status != 0 {
                 return Err(format!("the server refuses the command {name}"));
@@ -227,11 +299,10 @@ fn describe(command: *mut raw::RedisModuleCommand, entry: &Entry) -> bool {
         sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
         sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
     };
-    // SAFETY: an all-zero entry is the mark of the end of both lists, as the API defines it.
-    let (mut keys, end) =
-        unsafe { ([key_spec(entry.key), std::mem::zeroed()], std::mem::zeroed()) };
-    let mut arguments: Vec<_> = entry.arguments.iter().map(argument).collect();
-    arguments.push(end);
+    // SAFETY: an all-zero entry is the mark of the end of the list, as the API defines it.
+    let mut keys = unsafe { [key_spec(entry.key), std::mem::zeroed()] };
+    let mut lists = Vec::new();
+    let args = list(entry.arguments, &mut lists);
     let info = raw::RedisModuleCommandInfo {
         version: &raw const version,
         summary: entry.summary.as_ptr(),
@@ -240,8 +311,8 @@ fn describe(command: *mut raw::RedisModuleCommand, entry: &Entry) -> bool {
         history: ptr::null_mut(),
         tips: ptr::null(),
         arity: entry.arity,
-        key_specs: keys.as_mut_ptr(),
-        args: arguments.as_mut_ptr(),
+        key_specs: if entry.key == NO_KEY { ptr::null_mut() } else { keys.as_mut_ptr() },
+        args,
     };
     // SAFETY: all that the description points to outlives the call, which copies it.
     unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) == 0 }
@@ -266,7 +337,26 @@ fn key_spec(flags: u32) -> raw::RedisModuleCommandKeySpec {
     }
 }
 
-fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
+type Arguments = Vec<raw::RedisModuleCommandArg>;
+
+/// The arguments as the API takes them, in memory that lives as long as `lists`.
+fn list(arguments: &[Argument], lists: &mut Vec<Arguments>) -> *mut raw::RedisModuleCommandArg {
+    if arguments.is_empty() {
+        return ptr::null_mut();
+    }
+    let mut list: Arguments =
+        arguments.iter().map(|part| argument(part, list(part.parts, lists))).collect();
+    // SAFETY: an all-zero entry is the mark of the end of the list, as the API defines it.
+    list.push(unsafe { std::mem::zeroed() });
+    let start = list.as_mut_ptr();
+    lists.push(list);
+    start
+}
+
+fn argument(
+    argument: &Argument,
+    parts: *mut raw::RedisModuleCommandArg,
+) -> raw::RedisModuleCommandArg {
     let optional = raw::REDISMODULE_CMD_ARG_OPTIONAL;
     let flags = if argument.optional { optional } else { raw::REDISMODULE_CMD_ARG_NONE };
     raw::RedisModuleCommandArg {
@@ -278,7 +368,7 @@ fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
         since: ptr::null(),
         flags: c_int::try_from(flags).unwrap_or_default(),
         deprecated_since: ptr::null(),
-        subargs: ptr::null_mut(),
+        subargs: parts,
         display_text: ptr::null(),
     }
 }

@@ -16,6 +16,7 @@ use redis_module::raw;
 
 use crate::error::Error;
 use crate::report::Value;
+use crate::watch::args::ENOUGH;
 
 /// Calls a function of the server's API by its name without the prefix.
 macro_rules! api {
@@ -59,8 +60,11 @@ pub fn missing_function() -> Option<&'static str> {
         RedisModule_Free,
         RedisModule_FreeCallReply,
         RedisModule_GetAbsExpire,
+        RedisModule_GetClientId,
         RedisModule_GetCommand,
         RedisModule_GetContextFlags,
+        RedisModule_InfoAddFieldULongLong,
+        RedisModule_InfoAddSection,
         RedisModule_IsIOError,
         RedisModule_KeyType,
         RedisModule_LoadConfigs,
@@ -74,6 +78,8 @@ pub fn missing_function() -> Option<&'static str> {
         RedisModule_NotifyKeyspaceEvent,
         RedisModule_OpenKey,
         RedisModule_RegisterBoolConfig,
+        RedisModule_RegisterInfoFunc,
+        RedisModule_RegisterNumericConfig,
         RedisModule_Replicate,
         RedisModule_ReplicateVerbatim,
         RedisModule_ReplyWithArray,
@@ -263,6 +269,45 @@ impl<'a> Call<'a> {
         // SAFETY: the context is valid during the call; the server copies the text.
         unsafe {
             api!(RedisModule_ReplyWithStringBuffer(self.ctx, text.as_ptr().cast(), text.len()));
+        }
+    }
+
+    /// The words after the command's name, as many as `watch::args` looks at: for commands without
+    /// a key.
+    pub fn words_after_name(&self) -> Vec<&'a [u8]> {
+        let words = self.argv.iter().skip(1).take(ENOUGH);
+        words.map(|&string| bytes(string)).collect()
+    }
+
+    /// The server's id of the client; within a script that of the server's own client for scripts.
+    pub fn client_id(&self) -> u64 {
+        // SAFETY: the context is valid during the call.
+        unsafe { api!(RedisModule_GetClientId(self.ctx)) }
+    }
+
+    /// Announces an array of so many elements, which follow.
+    pub fn begin_array(&self, len: usize) {
+        // SAFETY: the context is valid during the call.
+        unsafe { api!(RedisModule_ReplyWithArray(self.ctx, len.try_into().unwrap_or_default())) };
+    }
+
+    /// Announces a map of so many pairs, which follow: a flat array where the client speaks RESP2.
+    pub fn begin_map(&self, len: usize) {
+        // SAFETY: the context is valid during the call.
+        unsafe { api!(RedisModule_ReplyWithMap(self.ctx, len.try_into().unwrap_or_default())) };
+    }
+
+    /// Replies with an integer.
+    pub fn reply_integer(&self, value: i64) {
+        // SAFETY: the context is valid during the call.
+        unsafe { api!(RedisModule_ReplyWithLongLong(self.ctx, value)) };
+    }
+
+    /// Replies with a string of any bytes.
+    pub fn reply_bytes(&self, bytes: &[u8]) {
+        // SAFETY: the context is valid during the call; the server copies the bytes.
+        unsafe {
+            api!(RedisModule_ReplyWithStringBuffer(self.ctx, bytes.as_ptr().cast(), bytes.len()));
         }
     }
 
