@@ -34,6 +34,24 @@ pub enum Error {
     Count,
     /// `n`, the entries of the log to show, is no integer in its range.
     LogCount,
+    /// `max-burst` is no integer in its range.
+    MaxBurst,
+    /// `count` of `RL.THROTTLE` is no integer in its range.
+    ThrottleCount,
+    /// `period-s` is no integer in its range.
+    ThrottlePeriod,
+    /// `quantity` is no integer in its range.
+    Quantity,
+    /// `numkeys` is no integer in its range.
+    NumKeys,
+    /// Fewer words than `numkeys` says follow it.
+    TooFewKeys,
+    /// The same key is named twice.
+    SameKey,
+    /// A key has no rule.
+    NoRule,
+    /// A word where a rule begins that names none.
+    UnknownRule(Shown),
     /// The named command was given too few or too many words.
     Arity(&'static str),
     /// A word that is none of the subcommands of `RL.LOG`.
@@ -88,6 +106,23 @@ impl fmt::Display for Error {
             Error::Refund => "ERR n must be an integer from 1 to 9007199254740992",
             Error::Count => "ERR COUNT must be an integer from 1 to 10000",
             Error::LogCount => "ERR n must be an integer from 1 to 100000",
+            Error::MaxBurst => "ERR max-burst must be an integer from 0 to 9007199254740991",
+            Error::ThrottleCount => "ERR count must be an integer from 1 to 1000000000",
+            Error::ThrottlePeriod => "ERR period-s must be an integer from 1 to 315360000",
+            Error::Quantity => "ERR quantity must be an integer from 0 to 9007199254740992",
+            Error::NumKeys => "ERR numkeys must be an integer from 1 to 1000",
+            Error::TooFewKeys => "ERR numkeys is greater than the number of keys",
+            Error::SameKey => "ERR the same key is given twice, each rule needs a key of its own",
+            Error::NoRule => {
+                "ERR each key needs a rule: TOKENBUCKET, LEAKY or SLIDING with its arguments"
+            }
+            Error::UnknownRule(word) => {
+                return write!(
+                    f,
+                    "ERR '{word}' is no option of the rule before and begins none: expected \
+                     TOKENBUCKET, LEAKY or SLIDING"
+                );
+            }
             Error::Arity(command) => {
                 return write!(f, "ERR wrong number of arguments for '{command}' command");
             }

@@ -31,6 +31,9 @@ pub const MAX_TOPDENIED_SIZE: u64 = 10_000;
 /// Most entries that the log of denials may keep: about 20 MB.
 pub const MAX_LOG_LEN: u64 = 100_000;
 
+/// Most keys, and so rules, of one call: more would hold up the server for longer than a ms.
+pub const MAX_RULES: u64 = 1000;
+
 /// Longest time that a call may leave until its key is as if never used, in µs: 100 years of 365
 /// days.
 pub const MAX_RESET_US: u64 = 100 * 365 * 24 * 60 * 60 * 1_000_000;

@@ -52,6 +52,39 @@ pub fn retry_after_ms(decision: &Decision) -> i64 {
     }
 }
 
+/// As `RL.THROTTLE` answers: limited, limit, remaining, seconds until the same request would pass
+/// (-1 if it passes or never will), seconds until the key is as if never used.
+pub fn throttle(decision: &Decision) -> [i64; COMMON] {
+    let limited = decision.verdict == Verdict::Denied;
+    let retry_after_s = match decision.retry_after {
+        Wait::Us(us) if limited => s(us),
+        _ => -1,
+    };
+    [
+        i64::from(limited),
+        integer(decision.limit),
+        integer(decision.remaining),
+        retry_after_s,
+        s(decision.reset_after_us),
+    ]
+}
+
+/// The longest of the waits until the same requests would pass, in ms; -1 if one never would.
+pub fn longest<'a>(decisions: impl IntoIterator<Item = &'a Decision>) -> i64 {
+    let mut waits_ms = decisions.into_iter().map(retry_after_ms);
+    let longest = waits_ms.try_fold(
+        0,
+        |longest, wait_ms| {
+            if wait_ms < 0 { None } else { Some(wait_ms.max(longest)) }
+        },
+    );
+    longest.unwrap_or(-1)
+}
+
+fn s(us: u64) -> i64 {
+    integer(us.div_ceil(1_000_000))
+}
+
 /// Waits are rounded up, so that waiting as long as told is enough.
 fn ms(us: u64) -> i64 {
     integer(us.div_ceil(1000))

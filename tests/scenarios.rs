@@ -2,8 +2,7 @@
 //!
 //! Each scenario gets an empty database and one MULTI/EXEC, in which the server's time stands
 //! still. A call that the server refuses to queue would abort the transaction, so it goes out alone
-//! before. Nothing is skipped: the scenarios that wait for a command which does not exist yet are
-//! listed in [`WAITING`], and the list is compared with what the server knows.
+//! before. Nothing is skipped.
 
 mod support;
 
@@ -12,72 +11,20 @@ mod check;
 #[path = "scenarios/runner.rs"]
 mod runner;
 
-use std::collections::BTreeSet;
-
 use runner::{Runner, Scenario, all_scenarios};
 use serde_json::{Value as Json, json};
 
 /// How many scenarios there are: one that gets lost is noticed.
 const COUNT: usize = 237;
 
-const NO_ALL: &str = "RL.ALL does not exist yet";
-const NO_THROTTLE: &str = "RL.THROTTLE does not exist yet";
-
-/// Scenarios with steps that wait for a command, and what they wait for.
-const WAITING: &[(&str, &str)] = &[
-    ("BR-076b", NO_THROTTLE),
-    ("BR-077b", NO_THROTTLE),
-    ("BR-218", NO_ALL),
-    ("BR-237", NO_ALL),
-    ("BR-238", NO_ALL),
-    ("BR-239", NO_ALL),
-    ("BR-240", NO_ALL),
-    ("BR-241", NO_ALL),
-    ("BR-242", NO_ALL),
-    ("BR-264", NO_ALL),
-    ("BR-283b", NO_THROTTLE),
-];
-
 #[test]
 fn every_scenario_gets_its_answers() {
     let scenarios = all_scenarios();
     assert_eq!(scenarios.len(), COUNT, "scenarios in all");
     let mut runner = Runner::start();
-    let waiting: BTreeSet<&str> = WAITING.iter().map(|&(id, _)| id).collect();
-    let mut failures = Vec::new();
-    for scenario in &scenarios {
-        // A scenario of which one step waits still shows what its other steps show.
-        let scenario = if waiting.contains(scenario.id.as_str()) {
-            match runner.without_unknown_commands(scenario) {
-                Some(rest) => rest,
-                None => continue,
-            }
-        } else {
-            scenario.clone()
-        };
-        failures.extend(runner.run(&scenario).err());
-    }
+    let failures: Vec<_> =
+        scenarios.iter().filter_map(|scenario| runner.run(scenario).err()).collect();
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
-}
-
-#[test]
-fn exactly_the_listed_scenarios_wait() {
-    let mut runner = Runner::start();
-    let unknown: BTreeSet<(String, String)> = all_scenarios()
-        .iter()
-        .flat_map(|scenario| {
-            let commands = runner.unknown_commands(scenario);
-            commands.into_iter().map(|command| (scenario.id.clone(), command))
-        })
-        .collect();
-    let listed: BTreeSet<(String, String)> = WAITING
-        .iter()
-        .map(|&(id, reason)| {
-            let command = reason.split(' ').next().unwrap_or_default();
-            (id.to_owned(), command.to_owned())
-        })
-        .collect();
-    assert_eq!(unknown, listed, "scenarios whose commands the server does not know, and WAITING");
 }
 
 /// Turns an expectation into a wrong one.
@@ -128,10 +75,9 @@ fn bend_step(step: &mut Json, name: &str, bend: Bend) {
     }
 }
 
-/// The first scenario that waits for nothing and has a step which expects `name`, and that step.
+/// The first scenario that has a step which expects `name`, and that step.
 fn first_with(scenarios: &[Scenario], name: &str) -> (Scenario, usize) {
     let found = scenarios.iter().find_map(|scenario| {
-        let waits = WAITING.iter().any(|&(id, _)| id == scenario.id);
         let bendable = |step: &Json| {
             let denies = step.get("sequence").is_some_and(|s| s.to_string().contains('D'));
             let has =
@@ -139,7 +85,7 @@ fn first_with(scenarios: &[Scenario], name: &str) -> (Scenario, usize) {
             has && (name != "sequence" || denies)
         };
         let step = scenario.steps.iter().position(bendable)?;
-        (!waits).then(|| (scenario.clone(), step))
+        Some((scenario.clone(), step))
     });
     found.unwrap_or_else(|| panic!("no scenario expects {name}"))
 }

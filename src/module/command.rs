@@ -10,7 +10,7 @@ use redis_module::raw;
 
 use super::clock::Time;
 use super::keyspace::{self, Effect, Slot, Visit};
-use super::server::{Call, handle};
+use super::server::{Call, KeyName, handle};
 use super::value::Stored;
 use super::watch;
 use crate::algorithm::leaky_bucket::LeakyBucket;
@@ -20,7 +20,7 @@ use crate::algorithm::{Decision, Request, Verdict};
 use crate::args;
 use crate::codec;
 use crate::error::Error;
-use crate::reply::Reply;
+use crate::reply::{self, Reply};
 use crate::watch::counters::Counters;
 
 /// The internal command, which carries effects to replicas and through the append-only file.
@@ -75,36 +75,57 @@ pub unsafe extern "C" fn limit<S: Command>(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| {
-        let asked = S::parse(call.words())?;
-        let time = Time::read(asked.at_ms)?;
-        let slot = Slot::<S>::open(call)?;
-        let request = &asked.request;
-        let (decision, mut change) = S::decide(&asked.quota, slot.state(), request, time.clock)?;
-        if !request.peek {
-            change = slot.change_or_mend(change);
-        }
-        if let Some(change) = change {
-            slot.write(call, &change, time.expire_ms(decision.reset_after_us))?;
-        }
-        watch::decided(call, S::counters(), request, &decision, time.server_us());
-        if let Some(event) = event(&decision, request) {
-            call.notify(event)?;
-        }
+    let body = |call: &Call<'_>| -> Result<(), Error> {
+        let decision = take::<S>(call, S::counters(), &S::parse(call.words())?)?;
         call.reply_integers(Reply::of::<S>(&decision).as_slice());
         Ok(())
     };
     handle(ctx, argv, argc, watch::counting_errors(S::counters(), body))
 }
 
-/// What subscribers hear of a decision: one event for what takes or is denied, none for a look.
-fn event(decision: &Decision, request: &Request) -> Option<&'static CStr> {
-    match decision.verdict {
-        _ if request.peek || request.cost == 0 => None,
-        Verdict::Allowed => Some(ALLOWED),
-        Verdict::Denied => Some(DENIED),
-        Verdict::Shadowed => None,
+/// `RL.THROTTLE`: a token bucket for users of redis-cell.
+pub unsafe extern "C" fn throttle(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    let body = |call: &Call<'_>| -> Result<(), Error> {
+        let asked = args::throttle(call.words())?;
+        let decision = take::<TokenBucket>(call, &watch::THROTTLE, &asked)?;
+        call.reply_integers(&reply::throttle(&decision));
+        Ok(())
+    };
+    handle(ctx, argv, argc, watch::counting_errors(&watch::THROTTLE, body))
+}
+
+/// Decides one limit on the call's key, writes what changes and tells who wants to know.
+fn take<S: Stored>(
+    call: &Call<'_>,
+    counters: &'static Counters,
+    asked: &args::Call<S::Quota>,
+) -> Result<Decision, Error> {
+    let time = Time::read(asked.at_ms)?;
+    let name = call.key_name()?;
+    let slot = Slot::<S>::open(call, name)?;
+    let (decision, change) = slot.decide(&asked.quota, &asked.request, time.clock)?;
+    if let Some(change) = change {
+        slot.ask_for_memory(call, &change)?;
+        slot.write(call, &change, time.expire_ms(decision.reset_after_us))?;
     }
+    watch::decided(call, counters, name, &asked.request, &decision, &time);
+    notify(call, name, &asked.request, &decision);
+    Ok(decision)
+}
+
+/// Tells subscribers of a decision: one event for what takes or is denied, none for a look.
+pub fn notify(call: &Call<'_>, name: KeyName<'_>, request: &Request, decision: &Decision) {
+    let event = match decision.verdict {
+        _ if request.peek || request.cost == 0 => return,
+        Verdict::Allowed => ALLOWED,
+        Verdict::Denied => DENIED,
+        Verdict::Shadowed => return,
+    };
+    call.notify(name, event);
 }
 
 /// `RL.PEEK`: what a call with the remembered parameters would be answered.
@@ -113,7 +134,7 @@ pub unsafe extern "C" fn peek(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| {
+    let body = |call: &Call<'_>| -> Result<(), Error> {
         let asked = args::peek(call.words())?;
         let time = Time::read(asked.at_ms)?;
         if !keyspace::visit(call, false, Peek { call, request: asked.request, time })? {
@@ -146,7 +167,7 @@ pub unsafe extern "C" fn info(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| {
+    let body = |call: &Call<'_>| -> Result<(), Error> {
         let time = Time::read(args::info(call.words())?)?;
         if !keyspace::visit(call, false, Info { call, time })? {
             call.reply_null();
@@ -175,7 +196,7 @@ pub unsafe extern "C" fn refund(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| {
+    let body = |call: &Call<'_>| -> Result<(), Error> {
         let (units, at_ms) = args::refund(call.words())?;
         let time = Time::read(at_ms)?;
         if !keyspace::visit(call, true, Refund { call, units, time })? {
@@ -199,13 +220,14 @@ impl Visit for Refund<'_> {
         let look = Request::look(0);
         let (before, _) = S::decide(&S::quota(state), Some(state), &look, self.time.clock)?;
         let gives_back = before.reset_after_us > 0;
+        let name = slot.name();
         let (decision, change) = S::refund(state, self.units, self.time.clock);
         if let Some(change) = slot.change_or_mend(change) {
             slot.write(self.call, &change, self.time.expire_ms(decision.reset_after_us))?;
         }
         if gives_back {
             watch::REFUND.refunded.increment();
-            self.call.notify(REFUNDED)?;
+            self.call.notify(name, REFUNDED);
         }
         self.call.reply_integers(Reply::of::<S>(&decision).as_slice());
         Ok(())
@@ -234,7 +256,7 @@ pub unsafe extern "C" fn effect(
             return Err(Error::Payload);
         }
         call.replicate_verbatim();
-        call.signal_modified()?;
+        call.signal_modified(call.key_name()?);
         call.reply_ok();
         Ok(())
     })
@@ -247,7 +269,7 @@ fn follow<S: Stored>(
     expire_ms: Option<i64>,
 ) -> Result<bool, Error> {
     let Some(effect) = Effect::<S>::decode(payload) else { return Ok(false) };
-    Slot::open(call)?.follow(effect?, expire_ms)?;
+    Slot::open(call, call.key_name()?)?.follow(effect?, expire_ms)?;
     Ok(true)
 }
 

@@ -29,6 +29,8 @@ struct Setting {
 enum Kind {
     /// Yes, 1, or no, 0.
     Switch,
+    /// A switch that is set when the module is loaded, and never again.
+    SwitchAtLoad,
     /// From 0 to a greatest number; whoever uses it is told.
     Number { max: u64, apply: fn(usize) },
 }
@@ -52,9 +54,11 @@ impl Setting {
     /// The value that a word of loadmodule stands for.
     fn parse(&self, word: &[u8]) -> Option<i64> {
         match self.kind {
-            Kind::Switch if word.eq_ignore_ascii_case(b"yes") => Some(1),
-            Kind::Switch if word.eq_ignore_ascii_case(b"no") => Some(0),
-            Kind::Switch => None,
+            Kind::Switch | Kind::SwitchAtLoad => match word.to_ascii_lowercase().as_slice() {
+                b"yes" => Some(1),
+                b"no" => Some(0),
+                _ => None,
+            },
             Kind::Number { max, .. } => {
                 let number = integer(Some(word), 0, max, Error::Bug).ok()?;
                 i64::try_from(number).ok()
@@ -65,7 +69,7 @@ impl Setting {
     /// What a value may be, in words.
     fn values(&self) -> String {
         match self.kind {
-            Kind::Switch => "yes or no".to_owned(),
+            Kind::Switch | Kind::SwitchAtLoad => "yes or no".to_owned(),
             Kind::Number { max, .. } => format!("an integer from 0 to {max}"),
         }
     }
@@ -77,6 +81,7 @@ impl Setting {
 }
 
 static CLIENT_TIME: Setting = Setting::new(c"client-time", Kind::Switch, 0);
+static COMPAT_CELL: Setting = Setting::new(c"compat-cell", Kind::SwitchAtLoad, 0);
 static TOPDENIED_SIZE: Setting = Setting::new(
     c"topdenied-size",
     Kind::Number { max: MAX_TOPDENIED_SIZE, apply: watch::set_topdenied_size },
@@ -88,11 +93,16 @@ static LOG_MAX_LEN: Setting = Setting::new(
     128,
 );
 
-static SETTINGS: [&Setting; 3] = [&CLIENT_TIME, &TOPDENIED_SIZE, &LOG_MAX_LEN];
+static SETTINGS: [&Setting; 4] = [&CLIENT_TIME, &COMPAT_CELL, &TOPDENIED_SIZE, &LOG_MAX_LEN];
 
 /// `rl.client-time`: whether callers may bring their own clock with AT.
 pub fn client_time() -> bool {
     CLIENT_TIME.get() != 0
+}
+
+/// `rl.compat-cell`: whether CL.THROTTLE is there too.
+pub fn compat_cell() -> bool {
+    COMPAT_CELL.get() != 0
 }
 
 /// Registers all options, with loadmodule's arguments as their defaults, and applies redis.conf.
@@ -120,16 +130,20 @@ fn register_one(
     setting: &'static Setting,
     default: c_longlong,
 ) -> bool {
+    let flags = match setting.kind {
+        Kind::SwitchAtLoad => raw::REDISMODULE_CONFIG_IMMUTABLE,
+        _ => raw::REDISMODULE_CONFIG_DEFAULT,
+    };
     let data = ptr::from_ref(setting).cast_mut().cast();
     // SAFETY: the name is a C string, the callbacks live as long as the module, and the private
     // data is the static setting that they take it for.
     let status = unsafe {
         match setting.kind {
-            Kind::Switch => api!(RedisModule_RegisterBoolConfig(
+            Kind::Switch | Kind::SwitchAtLoad => api!(RedisModule_RegisterBoolConfig(
                 ctx,
                 setting.name.as_ptr(),
                 c_int::from(default != 0),
-                raw::REDISMODULE_CONFIG_DEFAULT,
+                flags,
                 Some(get_switch),
                 Some(set_switch),
                 None,

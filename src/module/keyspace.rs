@@ -2,16 +2,18 @@
 //! replicas and the append-only file.
 //!
 //! A write is always this sequence: change the value in place (or create it), set the absolute
-//! expiry, replicate the result, tell WATCH. A call that writes nothing does none of it.
+//! expiry, replicate the result, tell WATCH. A call that writes nothing does none of it. Whoever
+//! writes has asked for memory before, where it is needed.
 
 use std::ffi::c_void;
 
 use super::memory;
-use super::server::{Call, Content, Key};
+use super::server::{Call, Content, Key, KeyName};
 use super::value::Stored;
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
+use crate::algorithm::{Clock, Decision, Request};
 use crate::codec::{self, Buffer};
 use crate::error::Error;
 
@@ -22,12 +24,12 @@ pub struct Slot<'a, S: Stored> {
 }
 
 impl<'a, S: Stored> Slot<'a, S> {
-    /// Opens the key of the call to write.
+    /// Opens a key of the call to write.
     ///
     /// # Errors
     /// [`Error::WrongType`], where it holds anything but a state of this limiter.
-    pub fn open(call: &'a Call<'a>) -> Result<Slot<'a, S>, Error> {
-        Self::of(call.open_key(true)?)
+    pub fn open(call: &Call<'a>, name: KeyName<'a>) -> Result<Slot<'a, S>, Error> {
+        Self::of(call.open_key(name, true))
     }
 
     /// Takes the state of an open key.
@@ -52,6 +54,35 @@ impl<'a, S: Stored> Slot<'a, S> {
         self.state.as_deref()
     }
 
+    /// The name of the key.
+    pub fn name(&self) -> KeyName<'a> {
+        self.key.name()
+    }
+
+    /// Decides a request: the answer, and what is to be written.
+    ///
+    /// # Errors
+    /// Those of [`decide`](crate::algorithm::Limiter::decide).
+    pub fn decide(
+        &self,
+        quota: &S::Quota,
+        request: &Request,
+        clock: Clock,
+    ) -> Result<(Decision, Option<S::Change>), Error> {
+        let (decision, change) = S::decide(quota, self.state(), request, clock)?;
+        let change = if request.peek { change } else { self.change_or_mend(change) };
+        Ok((decision, change))
+    }
+
+    /// Asks for memory, where a change takes any that the key does not have yet.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], where the server has none.
+    pub fn ask_for_memory(&self, call: &Call<'_>, change: &S::Change) -> Result<(), Error> {
+        let needs = self.state().is_none_or(|state| S::grows(state, change));
+        if needs { memory::ask(call, self.name()) } else { Ok(()) }
+    }
+
     /// The change that a call makes: its own, or none but an expiry for a key that has lost it.
     pub fn change_or_mend(&self, change: Option<S::Change>) -> Option<S::Change> {
         match &self.state {
@@ -65,23 +96,21 @@ impl<'a, S: Stored> Slot<'a, S> {
     /// Writes a change, with the expiry of the state that it leaves, and sends it on.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], where the change needs memory and the server has none.
+    /// [`Error::Bug`], where the server does not take what it always takes.
     pub fn write(
         mut self,
         call: &Call<'_>,
         change: &S::Change,
         expire_ms: i64,
     ) -> Result<(), Error> {
-        if self.state.as_deref().is_none_or(|state| S::grows(state, change)) {
-            memory::ask(call)?;
-        }
         self.apply(change)?;
         self.key.set_expire_ms(expire_ms);
         let mut payload = Buffer::new();
         codec::encode_expiry(Some(expire_ms), &mut payload);
         S::encode_change(change, &mut payload);
-        call.replicate_effect(payload.bytes())?;
-        call.signal_modified()
+        call.replicate_effect(self.name(), payload.bytes());
+        call.signal_modified(self.name());
+        Ok(())
     }
 
     /// Writes what a primary or the append-only file says, as it says it.
@@ -162,7 +191,7 @@ pub trait Visit {
 /// # Errors
 /// [`Error::WrongType`], where the key holds anything but a state of a limiter.
 pub fn visit(call: &Call<'_>, write: bool, visit: impl Visit) -> Result<bool, Error> {
-    let key = call.open_key(write)?;
+    let key = call.open_key(call.key_name()?, write);
     let Content::Module(found) = key.content() else {
         return match key.content() {
             Content::Empty => Ok(false),

@@ -1,11 +1,12 @@
 //! The binding to the server: what it loads, registers and calls.
 //!
-//! [`command`] is the pipeline of a call, [`keyspace`] the keys, [`data_type`] the callbacks of
-//! the values and [`value`] how they lie in memory, [`config`] the options, [`registry`] the table
-//! of commands, [`clock`] the time, [`memory`] its limit. [`watch`] sees what is decided, and
-//! [`show`] tells it to operators. [`server`] wraps the server's API. Nothing outside this folder
-//! knows a server.
+//! [`command`] is the pipeline of a call and [`all`] that of several limits at once, [`keyspace`]
+//! the keys, [`data_type`] the callbacks of the values and [`value`] how they lie in memory,
+//! [`config`] the options, [`registry`] the table of commands, [`clock`] the time, [`memory`] its
+//! limit. [`watch`] sees what is decided, and [`show`] tells it to operators. [`server`] wraps the
+//! server's API. Nothing outside this folder knows a server.
 
+mod all;
 mod clock;
 mod command;
 mod config;
@@ -85,7 +86,11 @@ fn load(
     }
     server::set_options(ctx, options);
     data_type::register(ctx)?;
-    registry::register(ctx)?;
+    let category = registry::register(ctx)?;
     show::register(ctx)?;
-    config::register(ctx, &server::arguments(argv, argc))
+    config::register(ctx, &server::arguments(argv, argc))?;
+    if config::compat_cell() {
+        registry::register_compatible(ctx, category);
+    }
+    Ok(())
 }

@@ -1,14 +1,16 @@
 //! The table of commands: name, arity, flags, key, ACL categories and documentation of each.
 //!
-//! A command has its key at position 1, or none. It is registered twice over: as the legacy triple
-//! (first, last, step) and as a key specification, since clients and servers read one or the
-//! other. What a later server offers is asked for and done without where it is absent.
+//! A command has its key at position 1, or a number of keys that the word before them tells, or
+//! none. A key at position 1 is registered twice over: as the legacy triple (first, last, step) and
+//! as a key specification, since clients and servers read one or the other; counted keys have no
+//! legacy triple. What a later server offers is asked for and done without where it is absent.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 
 use redis_module::raw;
 
+use super::all;
 use super::command::{self, EFFECT};
 use super::server::{self, api};
 use super::show;
@@ -28,19 +30,31 @@ struct Entry {
     kind: Kind,
     /// Words of a call, its name included; negative: at least so many.
     arity: c_int,
-    /// What is done with the key; [`NO_KEY`] without one.
-    key: u32,
+    keys: Keys,
     summary: &'static CStr,
     complexity: &'static CStr,
     arguments: &'static [Argument],
 }
 
+/// Where a command has its keys, and what it does with them, `REDISMODULE_CMD_KEY_*`.
+enum Keys {
+    /// It has none.
+    None,
+    /// One, at position 1.
+    One(u32),
+    /// As many as the word at position 1 says, behind it.
+    Counted(u32),
+}
+
 /// An argument, as COMMAND DOCS shows it.
+#[derive(Clone, Copy)]
 struct Argument {
     name: &'static CStr,
     kind: raw::RedisModuleCommandArgType,
     token: Option<&'static CStr>,
     optional: bool,
+    /// Whether there may be more than one.
+    multiple: bool,
     /// Of which it is made: one of them, or all in order.
     parts: &'static [Argument],
 }
@@ -71,16 +85,15 @@ const SHOWS: Kind = Kind {
     limits: false,
 };
 
-const NO_KEY: u32 = 0;
 const READ: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
 const UPDATE: u32 =
     raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
 
-const KEY: Argument =
-    Argument { name: c"key", kind: kind::KEY, token: None, optional: false, parts: &[] };
+const KEY: Argument = plain(c"key", kind::KEY);
 const CAPACITY: Argument = integer(c"capacity");
-const RATE: Argument =
-    Argument { name: c"rate", kind: kind::DOUBLE, token: None, optional: false, parts: &[] };
+const RATE: Argument = plain(c"rate", kind::DOUBLE);
+const LIMIT: Argument = integer(c"limit");
+const WINDOW: Argument = integer(c"window-ms");
 const PER: Argument = value(c"period-ms", c"PER");
 const MAXDELAY: Argument = value(c"max-delay-ms", c"MAXDELAY");
 const RESOLUTION: Argument = value(c"resolution-ms", c"RESOLUTION");
@@ -91,17 +104,54 @@ const PEEK: Argument = switch(c"peek", c"PEEK");
 const FORCE: Argument = switch(c"force", c"FORCE");
 const SHADOW: Argument = switch(c"shadow", c"SHADOW");
 const RESET: Argument = switch(c"reset", c"RESET");
-const GET: Argument = Argument { optional: false, ..switch(c"get", c"GET") };
-const LEN: Argument = Argument { optional: false, ..switch(c"len", c"LEN") };
-const RESET_ALONE: Argument = Argument { optional: false, ..RESET };
+const RULES: Argument = Argument {
+    multiple: true,
+    ..one_of(
+        c"rule",
+        &[
+            block(
+                c"tokenbucket",
+                &[word(c"type", c"TOKENBUCKET"), CAPACITY, RATE, PER, COST, RESERVE],
+            ),
+            block(
+                c"leaky",
+                &[word(c"type", c"LEAKY"), CAPACITY, RATE, PER, MAXDELAY, COST, RESERVE],
+            ),
+            block(
+                c"sliding",
+                &[word(c"type", c"SLIDING"), LIMIT, WINDOW, RESOLUTION, COST, RESERVE],
+            ),
+        ],
+    )
+};
 
-static COMMANDS: [Entry; 10] = [
+const THROTTLE: Entry = Entry {
+    name: c"rl.throttle",
+    handler: command::throttle,
+    kind: TAKES,
+    arity: -5,
+    keys: Keys::One(UPDATE),
+    summary: c"Takes tokens from a bucket, with the arguments and the reply of CL.THROTTLE.",
+    complexity: c"O(1)",
+    arguments: &[
+        KEY,
+        integer(c"max-burst"),
+        integer(c"count"),
+        integer(c"period-s"),
+        Argument { optional: true, ..integer(c"quantity") },
+    ],
+};
+
+/// The command of redis-cell, for clients that know no other.
+static COMPATIBLE: Entry = Entry { name: c"cl.throttle", ..THROTTLE };
+
+static COMMANDS: [Entry; 12] = [
     Entry {
         name: c"rl.tokenbucket",
         handler: command::limit::<TokenBucket>,
         kind: TAKES,
         arity: -4,
-        key: UPDATE,
+        keys: Keys::One(UPDATE),
         summary: c"Takes tokens from a bucket that time refills at a constant rate.",
         complexity: c"O(1)",
         arguments: &[KEY, CAPACITY, RATE, PER, COST, PEEK, FORCE, RESERVE, SHADOW, AT],
@@ -111,7 +161,7 @@ static COMMANDS: [Entry; 10] = [
         handler: command::limit::<LeakyBucket>,
         kind: TAKES,
         arity: -4,
-        key: UPDATE,
+        keys: Keys::One(UPDATE),
         summary: c"Adds to a bucket that drains at a constant rate, and tells how long to wait.",
         complexity: c"O(1)",
         arguments: &[KEY, CAPACITY, RATE, PER, MAXDELAY, COST, PEEK, FORCE, RESERVE, SHADOW, AT],
@@ -121,28 +171,35 @@ static COMMANDS: [Entry; 10] = [
         handler: command::limit::<SlidingWindow>,
         kind: TAKES,
         arity: -4,
-        key: UPDATE,
+        keys: Keys::One(UPDATE),
         summary: c"Counts hits in a sliding window, exactly.",
         complexity: c"O(1) amortized when allowed, O(log N) with N hits in the window when denied",
+        arguments: &[KEY, LIMIT, WINDOW, RESOLUTION, COST, PEEK, FORCE, RESERVE, SHADOW, AT],
+    },
+    Entry {
+        name: c"rl.all",
+        handler: all::all,
+        kind: TAKES,
+        arity: -6,
+        keys: Keys::Counted(UPDATE),
+        summary: c"Takes from several limits at once, or from none of them.",
+        complexity: c"O(N) with N keys, each as the command of its limiter",
         arguments: &[
-            KEY,
-            integer(c"limit"),
-            integer(c"window-ms"),
-            RESOLUTION,
-            COST,
+            integer(c"numkeys"),
+            Argument { multiple: true, ..KEY },
+            RULES,
             PEEK,
-            FORCE,
-            RESERVE,
             SHADOW,
             AT,
         ],
     },
+    THROTTLE,
     Entry {
         name: c"rl.peek",
         handler: command::peek,
         kind: LOOKS,
         arity: -2,
-        key: READ,
+        keys: Keys::One(READ),
         summary: c"Answers what a call with the remembered parameters would get.",
         complexity: c"O(1) for buckets, O(log N) with N hits in a sliding window",
         arguments: &[KEY, COST, AT],
@@ -152,7 +209,7 @@ static COMMANDS: [Entry; 10] = [
         handler: command::info,
         kind: LOOKS,
         arity: -2,
-        key: READ,
+        keys: Keys::One(READ),
         summary: c"Tells the parameters that a key remembers and where it stands.",
         complexity: c"O(1) for buckets, O(log N) with N hits in a sliding window",
         arguments: &[KEY, AT],
@@ -162,7 +219,7 @@ static COMMANDS: [Entry; 10] = [
         handler: command::refund,
         kind: TAKES,
         arity: -3,
-        key: UPDATE,
+        keys: Keys::One(UPDATE),
         summary: c"Gives units back.",
         complexity: c"O(1) for buckets, O(N) with N hits that are given back in a sliding window",
         arguments: &[KEY, integer(c"n"), AT],
@@ -172,7 +229,7 @@ static COMMANDS: [Entry; 10] = [
         handler: show::stats,
         kind: SHOWS,
         arity: -1,
-        key: NO_KEY,
+        keys: Keys::None,
         summary: c"Counts the decisions of each command since start, and its errors.",
         complexity: c"O(1)",
         arguments: &[RESET],
@@ -182,7 +239,7 @@ static COMMANDS: [Entry; 10] = [
         handler: show::top_denied,
         kind: SHOWS,
         arity: -1,
-        key: NO_KEY,
+        keys: Keys::None,
         summary: c"Lists the keys that were denied most.",
         complexity: c"O(N) with N keys listed",
         arguments: &[value(c"count", c"COUNT"), RESET],
@@ -192,45 +249,30 @@ static COMMANDS: [Entry; 10] = [
         handler: show::log,
         kind: SHOWS,
         arity: -2,
-        key: NO_KEY,
+        keys: Keys::None,
         summary: c"Lists, counts or forgets the last denials.",
         complexity: c"O(N) with N denials listed",
-        arguments: &[Argument {
-            name: c"operation",
-            kind: kind::ONEOF,
-            token: None,
-            optional: false,
-            parts: &[
-                Argument {
-                    name: c"get",
-                    kind: kind::BLOCK,
-                    token: None,
-                    optional: false,
-                    parts: &[GET, Argument { optional: true, ..integer(c"n") }],
-                },
-                LEN,
-                RESET_ALONE,
+        arguments: &[one_of(
+            c"operation",
+            &[
+                block(
+                    c"get",
+                    &[word(c"get", c"GET"), Argument { optional: true, ..integer(c"n") }],
+                ),
+                word(c"len", c"LEN"),
+                word(c"reset", c"RESET"),
             ],
-        }],
+        )],
     },
     Entry {
         name: EFFECT,
         handler: command::effect,
         kind: FOLLOWS,
         arity: 3,
-        key: UPDATE,
+        keys: Keys::One(UPDATE),
         summary: c"Internal: carries a change to replicas and through the append-only file.",
         complexity: c"O(1), O(N) for a whole window of N hits",
-        arguments: &[
-            KEY,
-            Argument {
-                name: c"payload",
-                kind: kind::STRING,
-                token: None,
-                optional: false,
-                parts: &[],
-            },
-        ],
+        arguments: &[KEY, plain(c"payload", kind::STRING)],
     },
 ];
 
@@ -246,48 +288,87 @@ mod kind {
     pub const BLOCK: Kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK;
 }
 
+const fn plain(name: &'static CStr, kind: raw::RedisModuleCommandArgType) -> Argument {
+    Argument { name, kind, token: None, optional: false, multiple: false, parts: &[] }
+}
+
 const fn integer(name: &'static CStr) -> Argument {
-    Argument { name, kind: kind::INTEGER, token: None, optional: false, parts: &[] }
+    plain(name, kind::INTEGER)
 }
 
+/// An option with a value.
 const fn value(name: &'static CStr, token: &'static CStr) -> Argument {
-    Argument { name, kind: kind::INTEGER, token: Some(token), optional: true, parts: &[] }
+    Argument { token: Some(token), optional: true, ..integer(name) }
 }
 
+/// An option without a value.
 const fn switch(name: &'static CStr, token: &'static CStr) -> Argument {
-    Argument { name, kind: kind::TOKEN, token: Some(token), optional: true, parts: &[] }
+    Argument { optional: true, ..word(name, token) }
+}
+
+/// A word that stands for itself.
+const fn word(name: &'static CStr, token: &'static CStr) -> Argument {
+    Argument { token: Some(token), ..plain(name, kind::TOKEN) }
+}
+
+/// Several arguments in order.
+const fn block(name: &'static CStr, parts: &'static [Argument]) -> Argument {
+    Argument { parts, ..plain(name, kind::BLOCK) }
+}
+
+/// One of several arguments.
+const fn one_of(name: &'static CStr, parts: &'static [Argument]) -> Argument {
+    Argument { parts, ..plain(name, kind::ONEOF) }
 }
 
 /// Registers all commands.
 ///
 /// # Errors
 /// The line for the log, where the server refuses one.
-pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
-    let category = add_category(ctx);
-    for entry in &COMMANDS {
-        let name = entry.name.to_string_lossy();
-        let key = c_int::from(entry.key != NO_KEY);
-        // SAFETY: name and flags are C strings, and the handler lives as long as the module.
-        let command = unsafe {
-            let status = api!(RedisModule_CreateCommand(
-                ctx,
-                entry.name.as_ptr(),
-                Some(entry.handler),
-                entry.kind.flags.as_ptr(),
-                key,
-                key,
-                key,
-            ));
-            if status != 0 {
-                return Err(format!("the server refuses the command {name}"));
-            }
-            api!(RedisModule_GetCommand(ctx, entry.name.as_ptr()))
-        };
-        if command.is_null() || !describe(command, entry) {
-            return Err(format!("the server refuses the description of the command {name}"));
-        }
-        categorize(ctx, command, entry, category && entry.kind.limits);
+pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<Category, String> {
+    let category = Category(add_category(ctx));
+    COMMANDS.iter().try_for_each(|entry| register_one(ctx, entry, category))?;
+    Ok(category)
+}
+
+/// Registers CL.THROTTLE too, as far as no other module has.
+pub fn register_compatible(ctx: *mut raw::RedisModuleCtx, category: Category) {
+    if let Err(text) = register_one(ctx, &COMPATIBLE, category) {
+        server::warn(ctx, &format!("CL.THROTTLE is not there: {text}"));
     }
+}
+
+/// Whether the module's ACL category is there.
+#[derive(Clone, Copy)]
+pub struct Category(bool);
+
+fn register_one(
+    ctx: *mut raw::RedisModuleCtx,
+    entry: &Entry,
+    category: Category,
+) -> Result<(), String> {
+    let name = entry.name.to_string_lossy();
+    let key = c_int::from(matches!(entry.keys, Keys::One(_)));
+    // SAFETY: name and flags are C strings, and the handler lives as long as the module.
+    let command = unsafe {
+        let status = api!(RedisModule_CreateCommand(
+            ctx,
+            entry.name.as_ptr(),
+            Some(entry.handler),
+            entry.kind.flags.as_ptr(),
+            key,
+            key,
+            key,
+        ));
+        if status != 0 {
+            return Err(format!("the server refuses the command {name}"));
+        }
+        api!(RedisModule_GetCommand(ctx, entry.name.as_ptr()))
+    };
+    if command.is_null() || !describe(command, entry) {
+        return Err(format!("the server refuses the description of the command {name}"));
+    }
+    categorize(ctx, command, entry, category.0 && entry.kind.limits);
     Ok(())
 }
 
@@ -300,7 +381,12 @@ fn describe(command: *mut raw::RedisModuleCommand, entry: &Entry) -> bool {
         sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
     };
     // SAFETY: an all-zero entry is the mark of the end of the list, as the API defines it.
-    let mut keys = unsafe { [key_spec(entry.key), std::mem::zeroed()] };
+    let end = unsafe { std::mem::zeroed() };
+    let mut keys = match entry.keys {
+        Keys::None => vec![end],
+        Keys::One(flags) => vec![one_key(flags), end],
+        Keys::Counted(flags) => vec![counted_keys(flags), end],
+    };
     let mut lists = Vec::new();
     let args = list(entry.arguments, &mut lists);
     let info = raw::RedisModuleCommandInfo {
@@ -311,14 +397,15 @@ fn describe(command: *mut raw::RedisModuleCommand, entry: &Entry) -> bool {
         history: ptr::null_mut(),
         tips: ptr::null(),
         arity: entry.arity,
-        key_specs: if entry.key == NO_KEY { ptr::null_mut() } else { keys.as_mut_ptr() },
+        key_specs: keys.as_mut_ptr(),
         args,
     };
     // SAFETY: all that the description points to outlives the call, which copies it.
     unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) == 0 }
 }
 
-fn key_spec(flags: u32) -> raw::RedisModuleCommandKeySpec {
+/// The key at position 1.
+fn one_key(flags: u32) -> raw::RedisModuleCommandKeySpec {
     raw::RedisModuleCommandKeySpec {
         notes: ptr::null(),
         flags: u64::from(flags),
@@ -334,6 +421,21 @@ fn key_spec(flags: u32) -> raw::RedisModuleCommandKeySpec {
                 limit: 0,
             },
         },
+    }
+}
+
+/// As many keys as the word at position 1 says, behind it.
+fn counted_keys(flags: u32) -> raw::RedisModuleCommandKeySpec {
+    raw::RedisModuleCommandKeySpec {
+        find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM,
+        fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
+            keynum: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 {
+                keynumidx: 0,
+                firstkey: 1,
+                keystep: 1,
+            },
+        },
+        ..one_key(flags)
     }
 }
 
@@ -357,8 +459,13 @@ fn argument(
     argument: &Argument,
     parts: *mut raw::RedisModuleCommandArg,
 ) -> raw::RedisModuleCommandArg {
-    let optional = raw::REDISMODULE_CMD_ARG_OPTIONAL;
-    let flags = if argument.optional { optional } else { raw::REDISMODULE_CMD_ARG_NONE };
+    let mut flags = raw::REDISMODULE_CMD_ARG_NONE;
+    if argument.optional {
+        flags |= raw::REDISMODULE_CMD_ARG_OPTIONAL;
+    }
+    if argument.multiple {
+        flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE;
+    }
     raw::RedisModuleCommandArg {
         name: argument.name.as_ptr(),
         type_: argument.kind,

@@ -7,6 +7,7 @@
 //! load, so that afterwards each function in [`REQUIRED`] is known to be there.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
@@ -150,6 +151,24 @@ fn bytes<'a>(string: NonNull<raw::RedisModuleString>) -> &'a [u8] {
     }
 }
 
+/// The name of a key: an argument of the call.
+#[derive(Clone, Copy)]
+pub struct KeyName<'a> {
+    string: NonNull<raw::RedisModuleString>,
+    call: PhantomData<&'a ()>,
+}
+
+impl<'a> KeyName<'a> {
+    /// Its bytes.
+    pub fn bytes(self) -> &'a [u8] {
+        bytes(self.string)
+    }
+
+    fn as_ptr(self) -> *mut raw::RedisModuleString {
+        self.string.as_ptr()
+    }
+}
+
 /// One call of a command.
 pub struct Call<'a> {
     ctx: *mut raw::RedisModuleCtx,
@@ -158,11 +177,11 @@ pub struct Call<'a> {
 
 /// Runs a command handler's body: an error becomes the reply, and so does a panic, which would
 /// otherwise end the server.
-pub fn handle(
+pub fn handle<E: fmt::Display>(
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
-    body: impl FnOnce(&Call<'_>) -> Result<(), Error>,
+    body: impl FnOnce(&Call<'_>) -> Result<(), E>,
 ) -> c_int {
     let argc = usize::try_from(argc).unwrap_or_default();
     // SAFETY: the server hands `argc` valid strings to a handler, which live until it returns; a
@@ -186,8 +205,14 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// [`Error::Bug`] without one, which the arity of the commands rules out.
-    pub fn key_name(&self) -> Result<NonNull<raw::RedisModuleString>, Error> {
-        self.argv.get(1).copied().ok_or(Error::Bug)
+    pub fn key_name(&self) -> Result<KeyName<'a>, Error> {
+        self.key_names(1).next().ok_or(Error::Bug)
+    }
+
+    /// The arguments from `index` on, as names of keys.
+    pub fn key_names(&self, index: usize) -> impl Iterator<Item = KeyName<'a>> + use<'a> {
+        let strings = self.argv.get(index..).unwrap_or_default();
+        strings.iter().map(|&string| KeyName { string, call: PhantomData })
     }
 
     /// The bytes of the argument at `index`; the command's name is at 0.
@@ -195,9 +220,19 @@ impl<'a> Call<'a> {
         self.argv.get(index).map(|&string| bytes(string))
     }
 
-    /// The words after the key.
+    /// How many arguments there are, the command's name included.
+    pub fn len(&self) -> usize {
+        self.argv.len()
+    }
+
+    /// The words after the key of a command with one.
     pub fn words(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.argv.iter().skip(2).map(|&string| bytes(string))
+        self.words_from(2)
+    }
+
+    /// The arguments from `index` on.
+    pub fn words_from(&self, index: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.argv.get(index..).unwrap_or_default().iter().map(|&string| bytes(string))
     }
 
     /// The flags of the context, `REDISMODULE_CTX_FLAGS_*`.
@@ -209,13 +244,12 @@ impl<'a> Call<'a> {
 
     /// Whether the server would let a command that may need memory write this key now: SET, asked
     /// without being run.
-    pub fn would_set(&self) -> Answer {
+    pub fn would_set(&self, key: KeyName<'_>) -> Answer {
         // SAFETY: the function takes nothing that the server keeps. It came with the flag for a
         // dry run (D), in Redis 7.2.
         let Some(_) = (unsafe { raw::RedisModule_CachedMicroseconds }) else {
             return Answer::Unknown;
         };
-        let Ok(key) = self.key_name() else { return Answer::Unknown };
         // SAFETY: the format takes a string and a C string; the reply is null where nothing
         // stands in the way, else an error, and is freed here.
         unsafe {
@@ -275,8 +309,7 @@ impl<'a> Call<'a> {
     /// The words after the command's name, as many as `watch::args` looks at: for commands without
     /// a key.
     pub fn words_after_name(&self) -> Vec<&'a [u8]> {
-        let words = self.argv.iter().skip(1).take(ENOUGH);
-        words.map(|&string| bytes(string)).collect()
+        self.words_from(1).take(ENOUGH).collect()
     }
 
     /// The server's id of the client; within a script that of the server's own client for scripts.
@@ -323,7 +356,7 @@ impl<'a> Call<'a> {
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.ctx, c"OK".as_ptr())) };
     }
 
-    fn reply_error(&self, error: &Error) {
+    fn reply_error(&self, error: &impl fmt::Display) {
         let text = CString::new(error.to_string()).unwrap_or_default();
         // SAFETY: the context is valid during the call; the server copies the text.
         unsafe {
@@ -335,8 +368,7 @@ impl<'a> Call<'a> {
 
     /// Sends the effect of this call to the replicas and the append-only file, in place of the
     /// call: `rl.effect key payload`.
-    pub fn replicate_effect(&self, payload: &[u8]) -> Result<(), Error> {
-        let key = self.key_name()?;
+    pub fn replicate_effect(&self, key: KeyName<'_>, payload: &[u8]) {
         // SAFETY: the format "sb" takes a string and a buffer with its length; all outlive the
         // call.
         unsafe {
@@ -349,7 +381,6 @@ impl<'a> Call<'a> {
                 payload.len(),
             ));
         }
-        Ok(())
     }
 
     /// Sends this call, as it came, on to the append-only file and to replicas of this replica.
@@ -359,16 +390,13 @@ impl<'a> Call<'a> {
     }
 
     /// Tells WATCH and client-side caches that the key has changed.
-    pub fn signal_modified(&self) -> Result<(), Error> {
-        let key = self.key_name()?;
+    pub fn signal_modified(&self, key: KeyName<'_>) {
         // SAFETY: context and key name are valid during the call.
         unsafe { api!(RedisModule_SignalModifiedKey(self.ctx, key.as_ptr())) };
-        Ok(())
     }
 
     /// Publishes a keyspace event of the class of modules, if anybody has asked for these.
-    pub fn notify(&self, event: &CStr) -> Result<(), Error> {
-        let key = self.key_name()?;
+    pub fn notify(&self, key: KeyName<'_>, event: &CStr) {
         // SAFETY: context and key name are valid during the call, the event is a C string.
         unsafe {
             api!(RedisModule_NotifyKeyspaceEvent(
@@ -378,25 +406,23 @@ impl<'a> Call<'a> {
                 key.as_ptr(),
             ));
         }
-        Ok(())
     }
 
-    /// Opens the key of this call: to look, or to look and write.
-    pub fn open_key(&self, write: bool) -> Result<Key<'_>, Error> {
-        let name = self.key_name()?;
+    /// Opens a key of this call: to look, or to look and write.
+    pub fn open_key(&self, name: KeyName<'a>, write: bool) -> Key<'a> {
         let mode = raw::REDISMODULE_READ | if write { raw::REDISMODULE_WRITE } else { 0 };
         let mode = c_int::try_from(mode).unwrap_or_default();
         // SAFETY: context and key name are valid during the call.
         let key = unsafe { api!(RedisModule_OpenKey(self.ctx, name.as_ptr(), mode)) };
         // A key that is opened to read and absent is null, which all functions used here take.
-        Ok(Key { key: key.cast(), call: PhantomData })
+        Key { key: key.cast(), name }
     }
 }
 
 /// An open key, closed when dropped.
 pub struct Key<'a> {
     key: *mut raw::RedisModuleKey,
-    call: PhantomData<&'a Call<'a>>,
+    name: KeyName<'a>,
 }
 
 /// What an open key holds.
@@ -409,7 +435,12 @@ pub enum Content {
     Other,
 }
 
-impl Key<'_> {
+impl<'a> Key<'a> {
+    /// Its name.
+    pub fn name(&self) -> KeyName<'a> {
+        self.name
+    }
+
     /// What the key holds.
     pub fn content(&self) -> Content {
         // SAFETY: the key is open; both functions take null for an absent key.

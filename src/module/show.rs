@@ -10,6 +10,7 @@ use redis_module::raw;
 
 use super::server::{Call, api, handle};
 use super::watch::{self, COMMANDS, Denials};
+use crate::error::Error;
 use crate::reply;
 use crate::watch::args::{self, Log};
 use crate::watch::counters::Counters;
@@ -21,7 +22,7 @@ pub unsafe extern "C" fn stats(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| {
+    let body = |call: &Call<'_>| -> Result<(), Error> {
         let reset = args::stats(&call.words_after_name())?;
         call.begin_map(COMMANDS.len());
         for counters in COMMANDS {
@@ -47,7 +48,7 @@ pub unsafe extern "C" fn top_denied(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| {
+    let body = |call: &Call<'_>| -> Result<(), Error> {
         let asked = args::top_denied(&call.words_after_name())?;
         watch::denials(|Denials { top, .. }| {
             call.begin_array(top.len().min(asked.count));
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn log(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| {
+    let body = |call: &Call<'_>| -> Result<(), Error> {
         let asked = args::log(&call.words_after_name())?;
         watch::denials(|Denials { log, .. }| match asked {
             Log::Get(count) => {

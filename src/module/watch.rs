@@ -11,9 +11,9 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::server::Call;
+use super::clock::Time;
+use super::server::{Call, KeyName};
 use crate::algorithm::{Decision, Request};
-use crate::error::Error;
 use crate::reply;
 use crate::watch::counters::{Counters, Outcome};
 use crate::watch::denial_log::{Denial, DenialLog};
@@ -22,6 +22,8 @@ use crate::watch::top_denied::TopDenied;
 pub static TOKEN_BUCKET: Counters = Counters::new("rl.tokenbucket");
 pub static LEAKY: Counters = Counters::new("rl.leaky");
 pub static SLIDING: Counters = Counters::new("rl.sliding");
+pub static ALL: Counters = Counters::new("rl.all");
+pub static THROTTLE: Counters = Counters::new("rl.throttle");
 pub static REFUND: Counters = Counters::new("rl.refund");
 pub static PEEK: Counters = Counters::new("rl.peek");
 pub static INFO: Counters = Counters::new("rl.info");
@@ -30,8 +32,19 @@ pub static TOPDENIED: Counters = Counters::new("rl.topdenied");
 pub static LOG: Counters = Counters::new("rl.log");
 
 /// The counters of all commands for users, in the order in which they are shown.
-pub static COMMANDS: [&Counters; 9] =
-    [&TOKEN_BUCKET, &LEAKY, &SLIDING, &REFUND, &PEEK, &INFO, &STATS, &TOPDENIED, &LOG];
+pub static COMMANDS: [&Counters; 11] = [
+    &TOKEN_BUCKET,
+    &LEAKY,
+    &SLIDING,
+    &ALL,
+    &THROTTLE,
+    &REFUND,
+    &PEEK,
+    &INFO,
+    &STATS,
+    &TOPDENIED,
+    &LOG,
+];
 
 /// What is remembered of denials.
 pub struct Denials {
@@ -74,57 +87,50 @@ pub fn set_log_max_len(len: usize) {
     denials(|denials| denials.log.resize(len));
 }
 
-/// Notes the decision of a call that was carried out, at the server's time.
+/// Notes the decision of a call that was carried out; the key is the one that is told to operators.
 pub fn decided(
     call: &Call<'_>,
     counters: &'static Counters,
+    name: KeyName<'_>,
     request: &Request,
     decision: &Decision,
-    server_us: u64,
+    time: &Time,
 ) {
     let Some(outcome) = Outcome::of(request, decision.verdict) else { return };
     counters.count(outcome);
     if matches!(outcome, Outcome::Denied | Outcome::ShadowDenied) {
         let shadow = outcome == Outcome::ShadowDenied;
-        denied(call, counters.command, shadow, request.cost, decision, server_us);
+        let denial = Denial {
+            time_us: time.server_us(),
+            command: counters.command,
+            shadow,
+            key: name.bytes(),
+            cost: reply::integer(request.cost),
+            limit: reply::integer(decision.limit),
+            retry_after_ms: reply::retry_after_ms(decision),
+            client_id: call.client_id(),
+        };
+        remember(&denial);
     }
 }
 
 /// Remembers a denial. A request that was let through as a trial is in the log, and its key is not
 /// among the denied ones.
 #[inline(never)]
-fn denied(
-    call: &Call<'_>,
-    command: &'static str,
-    shadow: bool,
-    cost: u64,
-    decision: &Decision,
-    server_us: u64,
-) {
-    let Some(key) = call.argument(1) else { return };
-    let denial = Denial {
-        time_us: server_us,
-        command,
-        shadow,
-        key,
-        cost: reply::integer(cost),
-        limit: reply::integer(decision.limit),
-        retry_after_ms: reply::retry_after_ms(decision),
-        client_id: call.client_id(),
-    };
+fn remember(denial: &Denial<'_>) {
     denials(|denials| {
-        if !shadow {
-            denials.top.record(key);
+        if !denial.shadow {
+            denials.top.record(denial.key);
         }
-        denials.log.record(&denial);
+        denials.log.record(denial);
     });
 }
 
 /// A handler's body whose errors are counted, those of a bug too.
-pub fn counting_errors(
+pub fn counting_errors<E>(
     counters: &'static Counters,
-    body: impl FnOnce(&Call<'_>) -> Result<(), Error>,
-) -> impl FnOnce(&Call<'_>) -> Result<(), Error> {
+    body: impl FnOnce(&Call<'_>) -> Result<(), E>,
+) -> impl FnOnce(&Call<'_>) -> Result<(), E> {
     move |call| {
         let unfinished = Unfinished(counters);
         body(call)?;

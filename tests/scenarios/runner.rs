@@ -133,32 +133,6 @@ impl Runner {
             other => panic!("EXEC: {other:?}"),
         }
     }
-
-    /// The module's commands in a scenario that the server does not know.
-    pub fn unknown_commands(&mut self, scenario: &Scenario) -> BTreeSet<String> {
-        scenario.steps.iter().flat_map(|step| self.unknown_in(step)).collect()
-    }
-
-    /// The scenario without the steps that use a command which the server does not know; nothing
-    /// if no other step stands by itself: one behind such a step may build upon it.
-    pub fn without_unknown_commands(&mut self, scenario: &Scenario) -> Option<Scenario> {
-        let (unknown, rest): (Vec<Json>, Vec<Json>) =
-            scenario.steps.iter().cloned().partition(|step| !self.unknown_in(step).is_empty());
-        let only_asks_for_keys = unknown.iter().all(|step| step["call"][1] == "GETKEYS");
-        only_asks_for_keys.then(|| Scenario { steps: rest, ..scenario.clone() })
-    }
-
-    fn unknown_in(&mut self, step: &Json) -> Vec<String> {
-        let words = step["call"].as_array().expect("a call");
-        let names = words.iter().filter_map(Json::as_str).filter(|word| word.starts_with("RL."));
-        names
-            .filter(|name| match self.client.call(&["COMMAND", "INFO", name]) {
-                Value::Array(found) => matches!(found[..], [Value::Nil]),
-                other => panic!("COMMAND INFO {name}: {other:?}"),
-            })
-            .map(str::to_owned)
-            .collect()
-    }
 }
 
 /// Every single call, with its time behind it.

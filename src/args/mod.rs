@@ -8,6 +8,8 @@
 //! `words` are always those that follow the key. They are read one after the other, so that the
 //! server's own arguments are parsed where they lie.
 
+pub mod rules;
+
 use crate::algorithm::bucket::{self, Rate};
 use crate::algorithm::{Request, sliding_window};
 use crate::error::{Error, Shown};
@@ -52,10 +54,8 @@ pub fn sliding_window<'a>(
     words: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Call<sliding_window::Quota>, Error> {
     let mut words = words.into_iter();
-    let limit = units(words.next(), limits::MIN_UNITS, Error::Limit)?;
-    let window_ms = duration_ms(words.next(), limits::MIN_DURATION_MS, Error::Window)?;
+    let quota = window_limit(&mut words)?;
     let options = Options::parse(words, &SLIDING_WINDOW)?;
-    let quota = sliding_window::Quota { limit, window_ms };
     Ok(Call { quota, request: options.request, at_ms: options.at_ms })
 }
 
@@ -87,21 +87,70 @@ pub fn refund<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Result<(u64, Opt
     Ok((back, Options::parse(words, &TIME)?.at_ms))
 }
 
+/// `max-burst count period-s [quantity]`, as `RL.THROTTLE` takes them: a token bucket of one more
+/// than `max-burst`.
+///
+/// # Errors
+/// One for the first argument that is wrong.
+pub fn throttle<'a>(
+    words: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Call<bucket::Quota>, Error> {
+    let mut words = words.into_iter();
+    let max_burst = integer(words.next(), 0, limits::MAX_UNITS - 1, Error::MaxBurst)?;
+    let count = integer(words.next(), 1, limits::MAX_RATE, Error::ThrottleCount)?;
+    let period_s = integer(words.next(), 1, limits::MAX_DURATION_MS / 1000, Error::ThrottlePeriod)?;
+    let cost = match words.next() {
+        Some(quantity) => units(Some(quantity), 0, Error::Quantity)?,
+        None => 1,
+    };
+    if words.next().is_some() {
+        return Err(Error::Arity("rl.throttle"));
+    }
+    let rate = Rate { mantissa: count, decimals: 0 };
+    let quota = bucket::Quota { capacity: max_burst + 1, rate, period_ms: period_s * 1000 };
+    Ok(Call { quota, request: Request { cost, ..Request::ONE }, at_ms: None })
+}
+
 fn bucket<'a>(
     mut words: impl Iterator<Item = &'a [u8]>,
     accepts: &Accepts,
 ) -> Result<Call<bucket::Quota>, Error> {
+    let limit = bucket_limit(&mut words)?;
+    Ok(bucket_call(limit, &Options::parse(words, accepts)?))
+}
+
+/// `capacity rate`, which every bucket begins with.
+fn bucket_limit<'a>(words: &mut impl Iterator<Item = &'a [u8]>) -> Result<(u64, Rate), Error> {
     let capacity = units(words.next(), limits::MIN_UNITS, Error::Capacity)?;
     let rate = words.next().and_then(rate).ok_or(Error::Rate)?;
-    let options = Options::parse(words, accepts)?;
+    Ok((capacity, rate))
+}
+
+fn bucket_call((capacity, rate): (u64, Rate), options: &Options) -> Call<bucket::Quota> {
     let quota = bucket::Quota { capacity, rate, period_ms: options.period_ms };
-    Ok(Call { quota, request: options.request, at_ms: options.at_ms })
+    Call { quota, request: options.request, at_ms: options.at_ms }
+}
+
+/// `limit window-ms`, which every sliding window begins with.
+fn window_limit<'a>(
+    words: &mut impl Iterator<Item = &'a [u8]>,
+) -> Result<sliding_window::Quota, Error> {
+    let limit = units(words.next(), limits::MIN_UNITS, Error::Limit)?;
+    let window_ms = duration_ms(words.next(), limits::MIN_DURATION_MS, Error::Window)?;
+    Ok(sliding_window::Quota { limit, window_ms })
 }
 
 /// Which options a command takes, by their names, for the search and for the message.
 struct Accepts {
     names: &'static [Name],
     listed: &'static str,
+}
+
+impl Accepts {
+    fn find(&self, word: &[u8]) -> Option<Name> {
+        let named = |name: &&Name| word.eq_ignore_ascii_case(name.text().as_bytes());
+        self.names.iter().find(named).copied()
+    }
 }
 
 const TOKEN_BUCKET: Accepts = Accepts {
@@ -191,6 +240,10 @@ struct Options {
 }
 
 impl Options {
+    /// None given.
+    const DEFAULT: Options =
+        Options { request: Request::ONE, period_ms: 1000, at_ms: None, given: 0 };
+
     fn parse<'a>(
         mut words: impl Iterator<Item = &'a [u8]>,
         accepts: &Accepts,
