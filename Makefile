@@ -8,7 +8,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix lint fuzz bench memory setup setup-test setup-matrix
+.PHONY: help run build test test-matrix instructions lint fuzz bench memory setup setup-test setup-matrix
 
 ## help: this list
 help:
@@ -32,6 +32,10 @@ test: build setup-test
 ## test-matrix: the server tests on every supported server, downloaded once (SERVERS="NAME..." for some)
 test-matrix: build setup-test setup-matrix
 	RL_MODULE=$(MODULE) CARGO_FLAGS="$(CORE)" tests/matrix/run.sh $(SERVERS)
+
+## instructions: what a call costs, counted by valgrind and compared with what is recorded
+instructions: build setup-valgrind
+	RL_MODULE=$(MODULE) cargo test $(CORE) --test instructions -- --test-threads=1 --nocapture
 
 ## lint: format, clippy with and without the server's binding, documentation
 lint: setup
@@ -81,6 +85,11 @@ setup-test: setup
 ## setup-matrix: install pip too, which downloads servers
 setup-matrix: setup
 	@missing=; python3 -m pip --version >/dev/null 2>&1 || missing=python3-pip; \
+	$(INSTALL)
+
+## setup-valgrind: install valgrind too
+setup-valgrind: setup
+	@missing=; command -v valgrind >/dev/null 2>&1 || missing=valgrind; \
 	$(INSTALL)
 
 # Installs the Debian packages named in $missing, if any.

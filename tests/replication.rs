@@ -18,6 +18,8 @@ mod failover;
 mod internal;
 #[path = "replication/lag.rs"]
 mod lag;
+#[path = "replication/listeners.rs"]
+mod listeners;
 #[path = "replication/mix.rs"]
 mod mix;
 #[path = "replication/paused.rs"]

@@ -7,6 +7,7 @@
 
 use std::ffi::c_void;
 
+use super::listeners;
 use super::memory;
 use super::server::{Call, Content, Key, KeyName};
 use super::value::Stored;
@@ -105,10 +106,14 @@ impl<'a, S: Stored> Slot<'a, S> {
     ) -> Result<(), Error> {
         self.apply(change)?;
         self.key.set_expire_ms(expire_ms);
-        let mut payload = Buffer::new();
-        codec::encode_expiry(Some(expire_ms), &mut payload);
-        S::encode_change(change, &mut payload);
-        call.replicate_effect(self.name(), payload.bytes());
+        if listeners::nobody() {
+            call.count_change();
+        } else {
+            let mut payload = Buffer::new();
+            codec::encode_expiry(Some(expire_ms), &mut payload);
+            S::encode_change(change, &mut payload);
+            call.replicate_effect(self.name(), payload.bytes());
+        }
         call.signal_modified(self.name());
         Ok(())
     }

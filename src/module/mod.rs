@@ -3,7 +3,7 @@
 //! [`command`] is the pipeline of a call and [`all`] that of several limits at once, [`keyspace`]
 //! the keys, [`data_type`] the callbacks of the values and [`value`] how they lie in memory,
 //! [`config`] the options, [`registry`] the table of commands, [`clock`] the time, [`memory`] its
-//! limit. [`watch`] sees what is decided, and [`show`] tells it to operators. [`server`] wraps the
+//! limit, [`listeners`] who gets effects. [`watch`] sees what is decided, and [`show`] tells it to operators. [`server`] wraps the
 //! server's API. Nothing outside this folder knows a server.
 
 mod all;
@@ -12,6 +12,7 @@ mod command;
 mod config;
 mod data_type;
 mod keyspace;
+mod listeners;
 mod memory;
 mod registry;
 mod server;
@@ -85,6 +86,7 @@ fn load(
         command::set_valkey_version(&version);
     }
     server::set_options(ctx, options);
+    listeners::follow(ctx);
     data_type::register(ctx)?;
     let category = registry::register(ctx)?;
     show::register(ctx)?;

@@ -60,10 +60,12 @@ pub fn missing_function() -> Option<&'static str> {
         RedisModule_EmitAOF,
         RedisModule_Free,
         RedisModule_FreeCallReply,
+        RedisModule_FreeServerInfo,
         RedisModule_GetAbsExpire,
         RedisModule_GetClientId,
         RedisModule_GetCommand,
         RedisModule_GetContextFlags,
+        RedisModule_GetServerInfo,
         RedisModule_InfoAddFieldULongLong,
         RedisModule_InfoAddSection,
         RedisModule_IsIOError,
@@ -91,11 +93,13 @@ pub fn missing_function() -> Option<&'static str> {
         RedisModule_ReplyWithSimpleString,
         RedisModule_ReplyWithStringBuffer,
         RedisModule_SaveStringBuffer,
+        RedisModule_ServerInfoGetFieldUnsigned,
         RedisModule_SetAbsExpire,
         RedisModule_SetCommandInfo,
         RedisModule_SetModuleOptions,
         RedisModule_SignalModifiedKey,
         RedisModule_StringPtrLen,
+        RedisModule_SubscribeToServerEvent,
     );
     None
 }
@@ -383,6 +387,12 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Counts the call as a change where nobody gets its effect: the server counts what it is given
+    /// to send on, and drops this at once.
+    pub fn count_change(&self) {
+        self.replicate_verbatim();
+    }
+
     /// Sends this call, as it came, on to the append-only file and to replicas of this replica.
     pub fn replicate_verbatim(&self) {
         // SAFETY: the context is valid during the call.
@@ -508,6 +518,46 @@ impl Drop for Key<'_> {
             }
         }
     }
+}
+
+/// Whether the server tells of everybody who begins to get effects: not those that stream the keys
+/// of a slot to another node, Valkey from 9.0 and Redis from 8.4 on.
+pub fn tells_of_listeners(ctx: *mut raw::RedisModuleCtx) -> bool {
+    if let Some(version) = valkey_version(ctx) {
+        return version.starts_with("7.") || version.starts_with("8.");
+    }
+    // SAFETY: the function takes nothing and only tells the version, a byte for each part.
+    let version = unsafe { raw::RedisModule_GetServerVersion.map(|version| version()) };
+    version.is_some_and(|version| version < 0x08_04_00)
+}
+
+/// Whether the server has neither replica nor backlog nor append-only file.
+pub fn has_no_listener(ctx: *mut raw::RedisModuleCtx) -> bool {
+    // SAFETY: the context is that of an event; the data is freed after its last use.
+    unsafe {
+        let flags = u32::try_from(api!(RedisModule_GetContextFlags(ctx))).unwrap_or(u32::MAX);
+        let data = api!(RedisModule_GetServerInfo(ctx, c"replication".as_ptr()));
+        let is_zero = |field: &CStr| {
+            let mut error = 0;
+            let value =
+                api!(RedisModule_ServerInfoGetFieldUnsigned(data, field.as_ptr(), &raw mut error));
+            error == 0 && value == 0
+        };
+        let alone = is_zero(c"connected_slaves") && is_zero(c"repl_backlog_active");
+        api!(RedisModule_FreeServerInfo(ctx, data));
+        alone && flags & raw::REDISMODULE_CTX_FLAGS_AOF == 0
+    }
+}
+
+/// A handler of an event of the server.
+pub type OnEvent =
+    unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
+
+/// Lets `handler` be called at each event, `REDISMODULE_EVENT_*`; false if the server knows none.
+pub fn subscribe(ctx: *mut raw::RedisModuleCtx, event: u64, handler: OnEvent) -> bool {
+    let event = raw::RedisModuleEvent { id: event, dataver: 1 };
+    // SAFETY: the context is that of OnLoad, the handler lives as long as the module.
+    unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, event, Some(handler))) == 0 }
 }
 
 /// The version of a Valkey server; none of any other.

@@ -8,6 +8,7 @@ use std::ffi::{CString, c_int};
 
 use redis_module::raw;
 
+use super::listeners;
 use super::server::{Call, api, handle};
 use super::watch::{self, COMMANDS, Denials};
 use crate::error::Error;
@@ -123,6 +124,9 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, _crash_report: c_in
     let _ = std::panic::catch_unwind(|| {
         if section(ctx, "stats") {
             COMMANDS.iter().for_each(|counters| fields_of(ctx, counters));
+        }
+        if section(ctx, "replication") {
+            field(ctx, "effects_made", u64::from(!listeners::nobody()));
         }
         if section(ctx, "denials") {
             watch::denials_if_free(|Denials { top, log }| {
