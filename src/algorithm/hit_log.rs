@@ -1,9 +1,11 @@
 //! Hit log: the hits of one window in order of time, as runs of (time, count), in few bytes.
 //!
-//! The newest run is open: more hits of its millisecond only raise its count. Older runs are
-//! packed into blocks of at most `BLOCK_BYTES`, each run as the distance to the one before it
-//! and, where it is not 1, its count: two bytes for a single hit that comes within 8 s of the one
-//! before. Each block knows its first and last time and how many units lie before it. So:
+//! The newest run is open: more hits of its millisecond only raise its count. It and a few before
+//! it lie in the log itself ([`Recent`]), so that a short log is one piece of memory and a long one
+//! is touched at its end only now and then. Older runs are packed into blocks of at most
+//! `BLOCK_BYTES`, each run as the distance to the one before it and, where it is not 1, its count:
+//! two bytes for a single hit that comes within 8 s of the one before. Each block knows its first
+//! and last time and how many units lie before it. So:
 //!
 //! - adding a hit at the end is O(1); adding one before the end (only possible where calls mix
 //!   resolutions) unpacks one block, and passes once over the headers of the younger ones;
@@ -40,10 +42,94 @@ pub struct HitLog {
     /// Packed runs, oldest first. The first `forgotten` blocks only wait to be freed.
     blocks: VecDeque<Block>,
     forgotten: usize,
-    /// Where the units before the open run end, on the scale of [`Block::before`].
+    /// Where the units in blocks end, on the scale of [`Block::before`].
     end: u64,
+    recent: Recent,
+}
+
+/// The newest runs: the open one, and up to [`KEPT`] before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
     /// The newest run; a count of 0 says that the log is empty.
     open: Run,
+    /// The runs before it, oldest first.
+    kept: [Kept; KEPT],
+    /// How many these are.
+    len: usize,
+}
+
+/// So many that a state of a window fills an allocation of 128 bytes.
+const KEPT: usize = 4;
+
+/// A run by its distance to the one after it, where that and its count have 32 bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    ahead_ms: u32,
+    count: u32,
+}
+
+impl Recent {
+    /// The runs, newest first; none of an empty log.
+    fn newest_first(&self) -> impl Iterator<Item = Run> {
+        let mut time_ms = self.open.time_ms;
+        let kept = self.kept.iter().take(self.len).rev().map(move |kept| {
+            time_ms = time_ms.saturating_sub(i64::from(kept.ahead_ms));
+            Run { time_ms, count: u64::from(kept.count) }
+        });
+        (self.open.count > 0).then_some(self.open).into_iter().chain(kept)
+    }
+
+    /// The runs before the open one, oldest first.
+    fn before_open(&self) -> impl Iterator<Item = Run> {
+        let kept = self.kept.iter().take(self.len);
+        let back_ms: i64 = kept.clone().map(|kept| i64::from(kept.ahead_ms)).sum();
+        let mut next_ms = self.open.time_ms.saturating_sub(back_ms);
+        kept.map(move |kept| {
+            let time_ms = next_ms;
+            next_ms = next_ms.saturating_add(i64::from(kept.ahead_ms));
+            Run { time_ms, count: u64::from(kept.count) }
+        })
+    }
+
+    fn units(&self) -> u64 {
+        let kept: u64 = self.kept.iter().take(self.len).map(|kept| u64::from(kept.count)).sum();
+        self.open.count.saturating_add(kept)
+    }
+
+    /// The open run as one before `next`, if it can be kept.
+    fn keep(&self, next: Run) -> Option<Kept> {
+        let ahead_ms = next.time_ms.checked_sub(self.open.time_ms)?;
+        let (ahead_ms, count) = (ahead_ms.try_into().ok()?, self.open.count.try_into().ok()?);
+        Some(Kept { ahead_ms, count })
+    }
+
+    /// Opens `next`, which is younger, and keeps the run that was open, if there is room.
+    fn open_next(&mut self, next: Run) -> bool {
+        let (Some(kept), Some(place)) = (self.keep(next), self.kept.get_mut(self.len)) else {
+            return false;
+        };
+        *place = kept;
+        self.len += 1;
+        self.open = next;
+        true
+    }
+
+    /// Takes the open run out; the one before it is open then, or none.
+    fn pop(&mut self) -> Run {
+        let popped = self.open;
+        let before = self.newest_first().nth(1);
+        self.open = before.unwrap_or_default();
+        self.len = self.len.saturating_sub(1);
+        popped
+    }
+
+    /// Forgets the runs at or before `time_ms`, and tells whether these were any but the open one.
+    fn forget_until(&mut self, time_ms: i64) -> bool {
+        let old = self.before_open().take_while(|run| run.time_ms <= time_ms).count();
+        self.kept.copy_within(old..self.len, 0);
+        self.len -= old;
+        old > 0
+    }
 }
 
 /// Runs of a stretch of time, at least one.
@@ -62,30 +148,41 @@ struct Block {
 impl HitLog {
     /// Whether the log holds no hit.
     pub fn is_empty(&self) -> bool {
-        self.open.count == 0
+        self.recent.open.count == 0
     }
 
     /// All units.
     pub fn units(&self) -> u64 {
-        let packed = self.live().next().map_or(0, |block| self.end.wrapping_sub(block.before));
-        packed.saturating_add(self.open.count)
+        self.packed_units().saturating_add(self.recent.units())
+    }
+
+    /// The units in blocks.
+    fn packed_units(&self) -> u64 {
+        self.live().next().map_or(0, |block| self.end.wrapping_sub(block.before))
     }
 
     /// The time of the newest hit.
     pub fn newest_ms(&self) -> Option<i64> {
-        (!self.is_empty()).then_some(self.open.time_ms)
+        (!self.is_empty()).then_some(self.recent.open.time_ms)
     }
 
     /// Units of the hits at or before `time_ms`.
     pub fn units_until(&self, time_ms: i64) -> u64 {
-        if self.is_empty() || self.open.time_ms <= time_ms {
-            return self.units();
+        let mut after: u64 = 0;
+        for run in self.recent.newest_first() {
+            if run.time_ms <= time_ms {
+                return self.units().saturating_sub(after);
+            }
+            after = after.saturating_add(run.count);
         }
         let Some(oldest) = self.live().next() else { return 0 };
         let Some(block) = self.blocks.get(self.block_after(time_ms)) else {
             return self.end.wrapping_sub(oldest.before);
         };
         let mut units = block.before.wrapping_sub(oldest.before);
+        if block.first_ms > time_ms {
+            return units;
+        }
         block.runs(|run, _| {
             if run.time_ms > time_ms {
                 return ControlFlow::Break(());
@@ -98,11 +195,14 @@ impl HitLog {
 
     /// The time of the `n`-th oldest unit, counted from 1; of the newest if there are fewer.
     pub fn time_of_unit(&self, n: u64) -> Option<i64> {
-        let newest = self.newest_ms()?;
-        let Some(oldest) = self.live().next() else { return Some(newest) };
-        if n > self.end.wrapping_sub(oldest.before) {
-            return Some(newest);
+        let mut before = self.units();
+        for run in self.recent.newest_first() {
+            before = before.saturating_sub(run.count);
+            if n > before {
+                return Some(run.time_ms);
+            }
         }
+        let oldest = self.live().next()?;
         // The last block with fewer than n units before it.
         let live = self.blocks.len() - self.forgotten;
         let index = partition_point(live, |index| {
@@ -131,32 +231,56 @@ impl HitLog {
                 ControlFlow::Continue(())
             });
         }
+        self.recent.before_open().for_each(&mut each);
         if !self.is_empty() {
-            each(self.open);
+            each(self.recent.open);
         }
     }
 
     /// Adds hits; more at a time that is there already are one run with it.
     pub fn add(&mut self, run: Run) {
         debug_assert!(run.count > 0);
-        if self.is_empty() {
-            self.open = run;
-        } else if run.time_ms == self.open.time_ms {
-            self.open.count = self.open.count.saturating_add(run.count);
-        } else if run.time_ms > self.open.time_ms {
-            let packed = std::mem::replace(&mut self.open, run);
-            self.pack(packed);
+        let open = &mut self.recent.open;
+        if open.count == 0 {
+            *open = run;
+        } else if run.time_ms == open.time_ms {
+            open.count = open.count.saturating_add(run.count);
+        } else if run.time_ms > open.time_ms {
+            self.open_next(run);
         } else {
+            self.pack_kept();
             self.insert(run);
         }
         self.free_some();
     }
 
+    /// Opens a run that is younger than all others.
+    fn open_next(&mut self, run: Run) {
+        if self.recent.open_next(run) {
+            return;
+        }
+        self.pack_kept();
+        if !self.recent.open_next(run) {
+            let open = std::mem::replace(&mut self.recent.open, run);
+            self.pack(open);
+        }
+    }
+
+    /// Packs all runs before the open one.
+    fn pack_kept(&mut self) {
+        let recent = self.recent;
+        self.recent.len = 0;
+        recent.before_open().for_each(|run| self.pack(run));
+    }
+
     /// Forgets the hits at or before `time_ms`.
     pub fn forget_until(&mut self, time_ms: i64) {
-        if self.open.time_ms <= time_ms {
+        let all = self.recent.open.time_ms <= time_ms;
+        if all {
+            self.recent = Recent::default();
+        }
+        if all || self.recent.forget_until(time_ms) {
             self.forgotten = self.blocks.len();
-            self.open.count = 0;
         } else {
             self.forgotten = self.block_after(time_ms);
             if let Some(block) = self.blocks.get_mut(self.forgotten) {
@@ -168,12 +292,15 @@ impl HitLog {
 
     /// Takes the newest `units` out; all of them if there are fewer.
     pub fn take_newest(&mut self, units: u64) {
-        if units < self.open.count {
-            self.open.count -= units;
-            return;
+        let mut left = units;
+        while !self.is_empty() {
+            let open = &mut self.recent.open;
+            if left < open.count {
+                open.count -= left;
+                return;
+            }
+            left -= self.recent.pop().count;
         }
-        let mut left = units - self.open.count;
-        self.open = Run::default();
         // Whole blocks go without being unpacked.
         while let Some(block) = self.newest_block() {
             let held = self.end.wrapping_sub(block.before);
@@ -191,7 +318,7 @@ impl HitLog {
             let mut runs = block.unpack();
             while let Some(run) = runs.pop() {
                 if left < run.count {
-                    self.open = Run { count: run.count - left, ..run };
+                    self.recent.open = Run { count: run.count - left, ..run };
                     break;
                 }
                 left -= run.count;
@@ -204,7 +331,7 @@ impl HitLog {
     /// Moves all hits back by `ms`, since the clock that timed them was set back.
     pub fn move_back(&mut self, ms: i64) {
         debug_assert!(ms >= 0);
-        self.open.time_ms = self.open.time_ms.saturating_sub(ms);
+        self.recent.open.time_ms = self.recent.open.time_ms.saturating_sub(ms);
         for block in &mut self.blocks {
             block.first_ms = block.first_ms.saturating_sub(ms);
             block.last_ms = block.last_ms.saturating_sub(ms);
@@ -213,7 +340,7 @@ impl HitLog {
 
     /// Moves hits after `newest_ms` to that time.
     pub fn hold_back(&mut self, newest_ms: i64) {
-        if self.is_empty() || self.open.time_ms <= newest_ms {
+        if self.is_empty() || self.recent.open.time_ms <= newest_ms {
             return;
         }
         let count = self.units().saturating_sub(self.units_until(newest_ms));
@@ -223,17 +350,57 @@ impl HitLog {
 
     /// Whether adding `run`, after the hits at or before `cut_ms` are forgotten, takes more memory.
     pub fn grows_with(&self, run: Run, cut_ms: Option<i64>) -> bool {
-        let time_ms = run.time_ms;
         let cut_ms = cut_ms.unwrap_or(i64::MIN);
-        if self.is_empty() || self.open.time_ms <= cut_ms || self.open.time_ms == time_ms {
+        let mut recent = self.recent;
+        let open = recent.open;
+        if open.count == 0 || open.time_ms <= cut_ms || open.time_ms == run.time_ms {
             return false;
         }
-        // The open run is packed; one before it is put into its place, whatever that takes.
-        let at_end = time_ms > self.open.time_ms;
-        let place = if at_end { self.blocks.len().wrapping_sub(1) } else { self.place_of(time_ms) };
-        let block = self.blocks.get(place).filter(|_| place >= self.forgotten);
-        let Some(block) = block else { return true };
-        let len = if at_end { block.packed(self.open).1 } else { RUN_BYTES };
+        let cut = recent.forget_until(cut_ms);
+        let at_end = run.time_ms > open.time_ms;
+        if at_end && recent.open_next(run) {
+            return false;
+        }
+        let mut packed = recent.before_open();
+        if at_end && recent.keep(run).is_none() {
+            return self.grows_with_packed(packed.chain([open]), 0, cut_ms, cut);
+        }
+        if at_end {
+            return self.grows_with_packed(packed, 0, cut_ms, cut);
+        }
+        // One before the open run is put into its place, whatever that takes.
+        if cut {
+            return true;
+        }
+        let place = self.place_of(run.time_ms);
+        let last = self.blocks.len().wrapping_sub(1);
+        if place == last || packed.next().is_some_and(|oldest| oldest.time_ms <= run.time_ms) {
+            return self.grows_with_packed(recent.before_open(), RUN_BYTES, cut_ms, false);
+        }
+        let has_room = |block: &Block| RUN_BYTES <= block.room() + block.bytes_until(cut_ms);
+        let live = self.blocks.get(place).filter(|_| place >= self.forgotten);
+        !live.is_some_and(has_room)
+            || (recent.len > 0 && self.grows_with_packed(recent.before_open(), 0, cut_ms, false))
+    }
+
+    /// Whether packing these runs and `more` bytes into the last block, after what is at or before
+    /// `cut_ms` is forgotten, takes more memory; `cut` says that all blocks are forgotten.
+    fn grows_with_packed(
+        &self,
+        runs: impl Iterator<Item = Run>,
+        more: usize,
+        cut_ms: i64,
+        cut: bool,
+    ) -> bool {
+        // A block that is forgotten whole gives way to a new one.
+        let stays = |block: &&Block| !cut && block.last_ms > cut_ms;
+        let Some(block) = self.newest_block().filter(stays) else { return true };
+        let mut last_ms = block.last_ms;
+        let mut len = more;
+        for run in runs {
+            len += packed(run, last_ms).1;
+            last_ms = run.time_ms;
+        }
         len > block.room() && len > block.room() + block.bytes_until(cut_ms)
     }
 
@@ -299,7 +466,7 @@ impl HitLog {
         self.forgotten + index.saturating_sub(1)
     }
 
-    /// Adds a run that is older than the open one.
+    /// Adds a run that is older than the open one, before which there is none but in blocks.
     fn insert(&mut self, run: Run) {
         let place = self.place_of(run.time_ms);
         let Some(block) = self.blocks.get_mut(place) else { return self.pack(run) };
@@ -382,7 +549,7 @@ impl Block {
         (self.first_ms, self.last_ms, self.start) = (first_ms, first_ms, 0);
         self.bytes.clear();
         for &run in runs {
-            let (packed, len) = self.packed(run);
+            let (packed, len) = packed(run, self.last_ms);
             self.bytes.extend_from_slice(packed.get(..len).unwrap_or_default());
             self.last_ms = run.time_ms;
         }
@@ -391,7 +558,7 @@ impl Block {
 
     /// Appends a run that is not older than the last; false if it does not fit.
     fn push(&mut self, run: Run) -> bool {
-        let (packed, len) = self.packed(run);
+        let (packed, len) = packed(run, self.last_ms);
         if self.bytes.len() + len > self.bytes.capacity().min(BLOCK_BYTES) {
             // What is forgotten makes room first: a window in steady use needs no more memory.
             self.bytes.drain(..self.start);
@@ -403,19 +570,6 @@ impl Block {
         self.bytes.extend_from_slice(packed.get(..len).unwrap_or_default());
         self.last_ms = run.time_ms;
         true
-    }
-
-    /// A run as bytes behind the last, and how many they are.
-    fn packed(&self, run: Run) -> ([u8; RUN_BYTES], usize) {
-        let mut packed = [0; RUN_BYTES];
-        let distance = u64::try_from(run.time_ms - self.last_ms).unwrap_or_default();
-        let mut len = 0;
-        // One bit says whether a count follows, so that a single hit is the distance alone.
-        put(&mut packed, &mut len, (distance << 1) | u64::from(run.count > 1));
-        if run.count > 1 {
-            put(&mut packed, &mut len, run.count);
-        }
-        (packed, len)
     }
 
     /// How many bytes more it holds as it is, with those that are forgotten.
@@ -491,6 +645,19 @@ impl Block {
         (self.first_ms, self.start) = first;
         self.before = self.before.wrapping_add(forgotten);
     }
+}
+
+/// A run as bytes behind one at `last_ms`, and how many they are.
+fn packed(run: Run, last_ms: i64) -> ([u8; RUN_BYTES], usize) {
+    let mut packed = [0; RUN_BYTES];
+    let distance = u64::try_from(run.time_ms - last_ms).unwrap_or_default();
+    let mut len = 0;
+    // One bit says whether a count follows, so that a single hit is the distance alone.
+    put(&mut packed, &mut len, (distance << 1) | u64::from(run.count > 1));
+    if run.count > 1 {
+        put(&mut packed, &mut len, run.count);
+    }
+    (packed, len)
 }
 
 /// Appends `value` to `bytes` from `len` on, seven bits a byte, the low ones first.
