@@ -21,7 +21,7 @@ fn a_denial_is_told_with_all_there_is() {
             id: number,
             time_us: newest.time_us,
             command: command.to_owned(),
-            key: command[3..4].as_bytes().to_vec(),
+            key: command.as_bytes()[3..4].to_vec(),
             cost: 5,
             limit: 5,
             retry_after_ms: denied.retry_after_ms,
