@@ -27,6 +27,9 @@ use support::{Product, Version};
 const COMMANDS: [&str; 6] =
     ["rl.info", "rl.leaky", "rl.peek", "rl.refund", "rl.sliding", "rl.tokenbucket"];
 
+/// The commands for operators.
+const OPERATORS: [&str; 3] = ["rl.log", "rl.stats", "rl.topdenied"];
+
 /// A call of each limiter on `key` whose limit is 5 an hour.
 fn limits(key: &str) -> [String; 3] {
     [

@@ -84,6 +84,9 @@ const ERRORS: &[Error] = &[
     Error::Resolution,
     Error::At,
     Error::Refund,
+    Error::Count,
+    Error::LogCount,
+    Error::Arity("rl.log"),
     Error::NoValue("COST"),
     Error::Twice("COST"),
     Error::ForceExcludes,
@@ -104,6 +107,8 @@ fn the_reference_shows_an_unknown_option() {
     for name in [README, REFERENCE] {
         assert!(page(name).contains(&error.to_string()), "{name}: {error}");
     }
+    let error = Error::Subcommand(Shown::new(b"HELP"));
+    assert!(page(REFERENCE).contains(&error.to_string()), "{REFERENCE}: {error}");
 }
 
 #[test]
@@ -215,7 +220,8 @@ fn terminal(value: &Value) -> String {
         Value::ServerError(_) => format!("(error) {}", error_text(value).unwrap_or_default()),
         Value::Array(items) => {
             let width = items.len().to_string().len();
-            let item = |(n, item)| format!("{n:width$}) {}", terminal(item));
+            let behind = format!("\n{}", " ".repeat(width + 2));
+            let item = |(n, item)| format!("{n:width$}) {}", terminal(item).replace('\n', &behind));
             (1..).zip(items).map(item).collect::<Vec<_>>().join("\n")
         }
         _ => text(value),

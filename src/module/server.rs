@@ -17,7 +17,6 @@ use redis_module::raw;
 
 use crate::error::Error;
 use crate::report::Value;
-use crate::watch::args::ENOUGH;
 
 /// Calls a function of the server's API by its name without the prefix.
 macro_rules! api {
@@ -308,12 +307,6 @@ impl<'a> Call<'a> {
         unsafe {
             api!(RedisModule_ReplyWithStringBuffer(self.ctx, text.as_ptr().cast(), text.len()));
         }
-    }
-
-    /// The words after the command's name, as many as `watch::args` looks at: for commands without
-    /// a key.
-    pub fn words_after_name(&self) -> Vec<&'a [u8]> {
-        self.words_from(1).take(ENOUGH).collect()
     }
 
     /// The server's id of the client; within a script that of the server's own client for scripts.

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn stats(
     argc: c_int,
 ) -> c_int {
     let body = |call: &Call<'_>| -> Result<(), Error> {
-        let reset = args::stats(&call.words_after_name())?;
+        let reset = args::stats(call.words_from(1))?;
         call.begin_map(COMMANDS.len());
         for counters in COMMANDS {
             call.reply_bytes(counters.command.as_bytes());
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn top_denied(
     argc: c_int,
 ) -> c_int {
     let body = |call: &Call<'_>| -> Result<(), Error> {
-        let asked = args::top_denied(&call.words_after_name())?;
+        let asked = args::top_denied(call.words_from(1))?;
         watch::denials(|Denials { top, .. }| {
             call.begin_array(top.len().min(asked.count));
             for denied in top.ranked().take(asked.count) {
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn log(
     argc: c_int,
 ) -> c_int {
     let body = |call: &Call<'_>| -> Result<(), Error> {
-        let asked = args::log(&call.words_after_name())?;
+        let asked = args::log(call.words_from(1))?;
         watch::denials(|Denials { log, .. }| match asked {
             Log::Get(count) => {
                 call.begin_array(log.len().min(count));

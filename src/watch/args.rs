@@ -1,15 +1,11 @@
 //! Argument bytes to typed calls of `RL.STATS`, `RL.TOPDENIED` and `RL.LOG`, by the rules of
 //! [`crate::args`].
 //!
-//! `args` is always what follows the command's name. Whoever calls may cut it after [`ENOUGH`]
-//! words: no valid call is longer, so a word of those is wrong or given twice.
+//! `words` is always what follows the command's name.
 
 use crate::args::integer;
 use crate::error::{Error, Shown};
 use crate::limits::{MAX_LOG_LEN, MAX_TOPDENIED_SIZE};
-
-/// More words after the name than any valid call has.
-pub const ENOUGH: usize = 8;
 
 /// How many keys or denials are shown where the call does not say it.
 pub const DEFAULT_COUNT: usize = 10;
@@ -38,9 +34,9 @@ pub enum Log {
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn stats(args: &[&[u8]]) -> Result<bool, Error> {
+pub fn stats<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<bool, Error> {
     let mut reset = false;
-    for word in args {
+    for word in words {
         if !word.eq_ignore_ascii_case(b"RESET") {
             return Err(Error::UnknownOption { word: Shown::new(word), options: "RESET" });
         }
@@ -53,10 +49,9 @@ pub fn stats(args: &[&[u8]]) -> Result<bool, Error> {
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn top_denied(args: &[&[u8]]) -> Result<TopDenied, Error> {
+pub fn top_denied<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Result<TopDenied, Error> {
     let mut call = TopDenied { count: DEFAULT_COUNT, reset: false };
     let mut counted = false;
-    let mut words = args.iter().copied();
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"RESET") {
             once(&mut call.reset, "RESET")?;
@@ -76,17 +71,21 @@ pub fn top_denied(args: &[&[u8]]) -> Result<TopDenied, Error> {
 ///
 /// # Errors
 /// One for the first argument that is wrong.
-pub fn log(args: &[&[u8]]) -> Result<Log, Error> {
-    let (&word, rest) = args.split_first().ok_or(Error::Arity("rl.log"))?;
+pub fn log<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Result<Log, Error> {
+    const ARITY: Error = Error::Arity("rl.log");
+    let word = words.next().ok_or(ARITY)?;
+    let n = words.next();
     let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
-    match rest {
-        [] if is(b"GET") => Ok(Log::Get(DEFAULT_COUNT)),
-        [n] if is(b"GET") => Ok(Log::Get(count(n, MAX_LOG_LEN, Error::LogCount)?)),
-        [] if is(b"LEN") => Ok(Log::Len),
-        [] if is(b"RESET") => Ok(Log::Reset),
-        _ if is(b"GET") || is(b"LEN") || is(b"RESET") => Err(Error::Arity("rl.log")),
-        _ => Err(Error::Subcommand(Shown::new(word))),
-    }
+    let call = match n {
+        None if is(b"GET") => Log::Get(DEFAULT_COUNT),
+        Some(_) if is(b"GET") && words.next().is_some() => return Err(ARITY),
+        Some(n) if is(b"GET") => Log::Get(count(n, MAX_LOG_LEN, Error::LogCount)?),
+        None if is(b"LEN") => Log::Len,
+        None if is(b"RESET") => Log::Reset,
+        Some(_) if is(b"LEN") || is(b"RESET") => return Err(ARITY),
+        _ => return Err(Error::Subcommand(Shown::new(word))),
+    };
+    Ok(call)
 }
 
 fn count(word: &[u8], max: u64, error: Error) -> Result<usize, Error> {

@@ -265,8 +265,8 @@ impl<H: BuildHasher> TopDenied<H> {
     fn raise(&mut self, place: usize) {
         let Some(&Followed { rank, .. }) = self.followed.get(place) else { return };
         let Some(&Rank { count, .. }) = self.ranking.get(rank) else { return };
-        let first = self.ranking.partition_point(|other| other.count > count);
-        debug_assert!(first <= rank, "the ranking is in order");
+        let above = self.ranking.get(..rank).unwrap_or_default();
+        let first = above.partition_point(|other| other.count > count);
         if let Some(other) = self.ranking.get(first).copied() {
             self.put(rank, other);
         }

@@ -36,6 +36,8 @@ const MAXDELAY: &str = "ERR MAXDELAY must be an integer from 0 to 315360000000";
 const RESOLUTION: &str = "ERR RESOLUTION must be an integer from 1 to 315360000000";
 const AT: &str = "ERR AT must be an integer from 0 to 9007199254740992";
 const REFUND: &str = "ERR n must be an integer from 1 to 9007199254740992";
+const COUNT: &str = "ERR COUNT must be an integer from 1 to 10000";
+const LOG_N: &str = "ERR n must be an integer from 1 to 100000";
 const CLIENT_TIME: &str = "ERR AT is refused unless the configuration rl.client-time is yes";
 const FORCE: &str = "ERR FORCE excludes PEEK, RESERVE, SHADOW and MAXDELAY";
 const TOO_SLOW: &str =
@@ -43,13 +45,15 @@ const TOO_SLOW: &str =
 const TOO_MANY: &str = "ERR COST must leave at most 9007199254740992 units recorded in the key";
 
 /// Each command with the options that it names when it is given another.
-const OPTIONS: [(&str, &str); 6] = [
+const OPTIONS: [(&str, &str); 8] = [
     ("RL.TOKENBUCKET k 5 1", "PER, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
     ("RL.LEAKY k 5 1", "PER, MAXDELAY, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
     ("RL.SLIDING k 5 1000", "RESOLUTION, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
     ("RL.PEEK k", "COST, AT"),
     ("RL.REFUND k 1", "AT"),
     ("RL.INFO k", "AT"),
+    ("RL.STATS", "RESET"),
+    ("RL.TOPDENIED", "COUNT, RESET"),
 ];
 
 /// A call of each command that is answered with numbers where `k` holds its limiter's state. They
@@ -196,6 +200,8 @@ const INTEGERS: &[(&str, &str, &[&str])] = &[
     ("RL.REFUND k {}", REFUND, &["0", "9007199254740993"]),
     ("RL.REFUND k 1 AT {}", AT, &["9007199254740993"]),
     ("RL.INFO k AT {}", AT, &["9007199254740993"]),
+    ("RL.TOPDENIED COUNT {}", COUNT, &["0", "10001"]),
+    ("RL.LOG GET {}", LOG_N, &["0", "100001"]),
 ];
 
 /// Calls with a text of their own.
@@ -222,6 +228,12 @@ const SINGLE: &[(&str, &str)] = &[
     ("RL.PEEK k COST 1 COST 1", "ERR COST may be given only once"),
     ("RL.REFUND k 1 AT 1 AT 1", "ERR AT may be given only once"),
     ("RL.INFO k AT 1 AT 1", "ERR AT may be given only once"),
+    ("RL.TOPDENIED COUNT", "ERR COUNT needs a value after it"),
+    ("RL.STATS RESET reset", "ERR RESET may be given only once"),
+    ("RL.TOPDENIED RESET COUNT 1 RESET", "ERR RESET may be given only once"),
+    ("RL.TOPDENIED COUNT 1 COUNT 1", "ERR COUNT may be given only once"),
+    ("RL.LOG HELP", "ERR unknown subcommand 'HELP', expected GET, LEN or RESET"),
+    ("RL.LOG \\r\\n 1", "ERR unknown subcommand '??', expected GET, LEN or RESET"),
     ("RL.TOKENBUCKET k 5 1 FORCE PEEK", FORCE),
     ("RL.TOKENBUCKET k 5 1 PEEK FORCE", FORCE),
     ("RL.TOKENBUCKET k 5 1 FORCE RESERVE 0", FORCE),
@@ -325,6 +337,13 @@ pub const ACCEPTED: &[&str] = &[
     "RL.REFUND k 9007199254740992 AT 0",
     "RL.INFO k",
     "RL.INFO k AT 9007199254740992",
+    "RL.STATS",
+    "rl.stats reset",
+    "RL.TOPDENIED COUNT 1 RESET",
+    "RL.TOPDENIED reset count 10000",
+    "RL.LOG GET",
+    "RL.LOG GET 1",
+    "rl.log get 100000",
 ];
 
 /// All bad calls that fit on a line. None depends on what the key holds.
@@ -361,6 +380,7 @@ fn too_few_words() -> Vec<Case> {
         "RL.REFUND",
         "RL.REFUND k",
         "RL.INFO",
+        "RL.LOG",
     ];
     let text = |line: &str| {
         let name = line.split(' ').next().unwrap_or_default().to_lowercase();
@@ -416,6 +436,8 @@ pub fn long_ones() -> Vec<Case> {
         repeated("RL.SLIDING k 5 1000", "SHADOW", "ERR SHADOW may be given only once"),
         repeated("RL.PEEK k", "COST 0", "ERR COST may be given only once"),
         repeated("RL.REFUND k 1", "AT 1", "ERR AT may be given only once"),
+        repeated("RL.STATS", "RESET", "ERR RESET may be given only once"),
+        repeated("RL.TOPDENIED", "COUNT 1", "ERR COUNT may be given only once"),
     ];
     for (call, options) in OPTIONS {
         let error = format!("ERR unknown option 'x', expected one of {options}");

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::described::map;
 use super::support::{Client, Config, Server, list, text, words};
-use super::{COMMANDS, Categories, limits};
+use super::{COMMANDS, Categories, OPERATORS, limits};
 
 /// A connection of a user with these rules.
 fn user(server: &Server, name: &str, rules: &str) -> Client {
@@ -187,6 +187,43 @@ fn the_internal_command_is_dangerous() {
     forbidden(&mut client, "RL.EFFECT k x");
     let mut client = user(&server, "app", "reset on >secret ~* +@all");
     assert_eq!(client.refused("RL.EFFECT k x"), REFUSED);
+}
+
+/// The commands that show other users' keys are for operators, as SLOWLOG is: not for who may use
+/// all limiters, nor for who lacks @admin or @dangerous.
+#[test]
+fn operators_commands_are_dangerous() {
+    const CALLS: [&str; 4] = ["RL.LOG GET", "RL.LOG RESET", "RL.STATS RESET", "RL.TOPDENIED"];
+    let server = Server::start();
+    let knows = Categories::of(server.version());
+    let mut refused = vec!["~* +@read +@write".to_owned()];
+    if knows >= Categories::Added {
+        refused.push("~* +@ratelimit".to_owned());
+    }
+    if knows > Categories::None {
+        refused.extend(["~* +@all -@admin".to_owned(), "~* +@all -@dangerous".to_owned()]);
+    }
+    let named =
+        OPERATORS.iter().fold("~* +@all".to_owned(), |rules, name| format!("{rules} -{name}"));
+    refused.push(named);
+    for rules in refused {
+        let mut client = user(&server, "app", &format!("reset on >secret {rules}"));
+        for line in CALLS {
+            forbidden(&mut client, line);
+        }
+    }
+    // They have no key, so no pattern stands in the way.
+    let rules = OPERATORS
+        .iter()
+        .fold("reset on >secret".to_owned(), |rules, name| format!("{rules} +{name}"));
+    let mut client = user(&server, "app", &rules);
+    for line in CALLS {
+        client.ok(line);
+    }
+    // One of several, as for the server's own commands.
+    let mut client = user(&server, "app", "reset on >secret +rl.log|len");
+    client.ok("RL.LOG LEN");
+    forbidden(&mut client, "RL.LOG GET");
 }
 
 /// Rules that name the module's commands and category are there from the server's start, from its

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::support::{Server, bytes, int, list, text};
-use super::{COMMANDS, Categories};
+use super::{COMMANDS, Categories, OPERATORS};
 
 /// A command as it should be described.
 struct Described {
     name: &'static str,
     arity: i64,
     flags: &'static [&'static str],
-    /// What is done with the key.
+    /// What is done with the key; nothing where there is none.
     key: &'static [&'static str],
     /// The server's own ACL categories.
     categories: &'static [&'static str],
@@ -25,9 +25,12 @@ struct Described {
 
 const READS: &[&str] = &["RO", "access"];
 const WRITES: &[&str] = &["RW", "access", "update"];
+/// As SLOWLOG has them.
+const OPERATES: &[&str] = &["admin", "loading", "module", "stale"];
+const OPERATORS_CATEGORIES: &[&str] = &["@admin", "@dangerous", "@slow"];
 const LOG_N: &str = "O(1) for buckets, O(log N) with N hits in a sliding window";
 
-const TABLE: [Described; 7] = [
+const TABLE: [Described; 10] = [
     Described {
         name: "rl.tokenbucket",
         arity: -4,
@@ -92,6 +95,36 @@ const TABLE: [Described; 7] = [
         limits: true,
     },
     Described {
+        name: "rl.stats",
+        arity: -1,
+        flags: OPERATES,
+        key: &[],
+        categories: OPERATORS_CATEGORIES,
+        syntax: "[RESET]",
+        complexity: "O(1)",
+        limits: false,
+    },
+    Described {
+        name: "rl.topdenied",
+        arity: -1,
+        flags: OPERATES,
+        key: &[],
+        categories: OPERATORS_CATEGORIES,
+        syntax: "[COUNT count] [RESET]",
+        complexity: "O(N) with N keys listed",
+        limits: false,
+    },
+    Described {
+        name: "rl.log",
+        arity: -2,
+        flags: OPERATES,
+        key: &[],
+        categories: OPERATORS_CATEGORIES,
+        syntax: "GET [n]|LEN|RESET",
+        complexity: "O(N) with N denials listed",
+        limits: false,
+    },
+    Described {
         name: "rl.effect",
         arity: 3,
         flags: &["admin", "fast", "module", "write"],
@@ -115,7 +148,8 @@ fn command_info_is_true() {
         assert_eq!(int(&info[1]), expected.arity, "{name}");
         assert_eq!(sorted(&info[2]), expected.flags, "{name}");
         // The key, as old clients read it: first, last, step.
-        assert_eq!(info[3..6], [Value::Int(1), Value::Int(1), Value::Int(1)], "{name}");
+        let place = Value::Int(i64::from(!expected.key.is_empty()));
+        assert_eq!(info[3..6], [place.clone(), place.clone(), place], "{name}");
         let mut categories = expected.categories.to_vec();
         if expected.limits && knows >= Categories::Added {
             categories.push("@ratelimit");
@@ -133,6 +167,9 @@ fn command_info_is_true() {
 fn expect_key_spec(specs: &Value, expected: &Described) {
     let name = expected.name;
     let specs = list(specs);
+    if expected.key.is_empty() {
+        return assert_eq!(specs.len(), 0, "{name}");
+    }
     assert_eq!(specs.len(), 1, "{name}");
     let spec = map(&specs[0]);
     assert_eq!(sorted(&spec["flags"]), expected.key, "{name}");
@@ -163,8 +200,10 @@ fn command_docs_tell_all_there_is() {
         let syntax: Vec<String> = arguments.iter().map(written).collect();
         assert_eq!(syntax.join(" "), expected.syntax, "{name}");
         // The first is the key that the key specification finds.
-        let key = map(&arguments[0]);
-        assert_eq!((text(&key["type"]), int(&key["key_spec_index"])), ("key".to_owned(), 0));
+        let first = map(&arguments[0]);
+        let key = first.get("key_spec_index").map(int);
+        assert_eq!(key, (!expected.key.is_empty()).then_some(0), "{name}");
+        assert_eq!(text(&first["type"]) == "key", key.is_some(), "{name}");
         let least = arguments.iter().filter(|argument| !map(argument).contains_key("flags"));
         let least = i64::try_from(least.count()).expect("a few") + 1;
         assert_eq!(least, expected.arity.abs(), "{name}: arity and arguments agree");
@@ -176,11 +215,21 @@ fn written(argument: &Value) -> String {
     let argument = map(argument);
     let name = text(&argument["name"]);
     let kind = text(&argument["type"]);
+    let parts: Vec<String> =
+        argument.get("arguments").map(list).unwrap_or_default().iter().map(written).collect();
+    if let Some(between) = match kind.as_str() {
+        "oneof" => Some("|"),
+        "block" => Some(" "),
+        _ => None,
+    } {
+        assert!(parts.len() > 1 && !argument.contains_key("flags"), "{name}");
+        return parts.join(between);
+    }
     let expected = match name.as_str() {
         "key" => "key",
         "rate" => "double",
         "payload" => "string",
-        "peek" | "force" | "shadow" => "pure-token",
+        "peek" | "force" | "shadow" | "get" | "len" | "reset" => "pure-token",
         _ => "integer",
     };
     assert_eq!(kind, expected, "{name}");
@@ -211,15 +260,18 @@ fn every_documented_option_is_taken() {
         ("rl.peek", "t"),
         ("rl.info", "t"),
         ("rl.refund", "t 1"),
+        ("rl.stats", ""),
+        ("rl.topdenied", ""),
     ];
     for (name, start) in starts {
-        client.ok(&format!("{name} {start}"));
+        let call = format!("{name} {start}").trim_end().to_owned();
+        client.ok(&call);
         let docs = map(&client.ok(&format!("COMMAND DOCS {name}")));
         for argument in list(&map(&docs[name])["arguments"]) {
             let argument = map(&argument);
             let Some(token) = argument.get("token").map(text) else { continue };
             let value = if text(&argument["type"]) == "pure-token" { "" } else { " 1" };
-            client.ok(&format!("{name} {start} {token}{value}"));
+            client.ok(&format!("{call} {token}{value}"));
         }
     }
 }
@@ -263,7 +315,7 @@ fn the_key_is_found_in_the_words() {
 fn the_module_has_these_commands() {
     let server = Server::start();
     let mut client = server.client();
-    let mut expected = COMMANDS.to_vec();
+    let mut expected = [&COMMANDS[..], &OPERATORS].concat();
     expected.push("rl.effect");
     expected.sort_unstable();
     let mut described: Vec<&str> = TABLE.iter().map(|described| described.name).collect();

@@ -6,10 +6,12 @@ use super::support::{Client, Config, Server, field, wait_for_replica, words};
 use super::{LIMITERS, counters, pairs, raised, stats};
 
 /// The commands of the module that users call.
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 11] = [
     "rl.tokenbucket",
     "rl.leaky",
     "rl.sliding",
+    "rl.all",
+    "rl.throttle",
     "rl.refund",
     "rl.peek",
     "rl.info",

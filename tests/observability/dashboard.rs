@@ -40,7 +40,7 @@ fn scene() -> Server {
 fn collected(client: &mut Client) -> BTreeMap<String, String> {
     let script = fs::read_to_string(example("redis_exporter.lua")).expect("the script");
     let answer = list(&client.call(&["EVAL", &script, "0", "0"]));
-    assert!(answer.len() >= 2 && answer.len() % 2 == 0, "{answer:?}");
+    assert!(answer.len() >= 2 && answer.len().is_multiple_of(2), "{answer:?}");
     let pairs: Vec<_> = answer.chunks(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect();
     let len = pairs.len();
     let collected: BTreeMap<_, _> = pairs.into_iter().collect();

@@ -21,7 +21,7 @@ fn a_denial_is_told_with_all_there_is() {
             id: number,
             time_us: newest.time_us,
             command: command.to_owned(),
-            key: command[3..4].as_bytes().to_vec(),
+            key: command.as_bytes()[3..4].to_vec(),
             cost: 5,
             limit: 5,
             retry_after_ms: denied.retry_after_ms,
@@ -48,6 +48,43 @@ fn a_trial_is_told_apart() {
         assert_eq!(newest.command, format!("{command} SHADOW"));
         assert_eq!((newest.cost, newest.retry_after_ms), (6, -1));
     }
+}
+
+/// A call with several rules is one decision: that of the first rule which denies.
+#[test]
+fn several_rules_are_one_decision() {
+    let server = Server::start();
+    let mut client = server.client();
+    let rules = "SLIDING 9 3600000 TOKENBUCKET 2 1 PER 3600000 COST 2 SLIDING 1 3600000";
+    let call = format!("RL.ALL 3 a b c {rules}");
+    for options in ["", "", " SHADOW", " PEEK"] {
+        client.ok(&format!("{call}{options}"));
+    }
+    client.refused(&call.replace(" a b ", " a a "));
+    let expected = ["allowed=1", "denied=1", "errors=1", "shadow-denied=1"];
+    assert_eq!(super::raised(&mut client), expected.map(|counter| format!("rl.all {counter}")));
+    assert_eq!(super::top_denied(&mut client, ""), [(b"b".to_vec(), 1, 0)]);
+    let told: Vec<_> = log(&mut client, "")
+        .into_iter()
+        .map(|entry| (entry.command, entry.key, entry.cost, entry.limit))
+        .collect();
+    let expected = ["rl.all SHADOW", "rl.all"].map(|name| (name.to_owned(), b"b".to_vec(), 2, 2));
+    assert_eq!(told, expected);
+}
+
+/// The call of redis-cell is counted and told under its own name.
+#[test]
+fn throttle_is_told_under_its_name() {
+    let server = Server::start();
+    let mut client = server.client();
+    for _ in 0..3 {
+        client.ok("RL.THROTTLE k 0 1 3600");
+    }
+    client.ok("RL.THROTTLE k 0 1 3600 0");
+    assert_eq!(super::raised(&mut client), ["rl.throttle allowed=1", "rl.throttle denied=2"]);
+    assert_eq!(super::top_denied(&mut client, ""), [(b"k".to_vec(), 2, 0)]);
+    let newest = log(&mut client, "").remove(0);
+    assert_eq!((newest.command.as_str(), newest.cost, newest.limit), ("rl.throttle", 1, 1));
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! The words behind RL.STATS, RL.TOPDENIED and RL.LOG.
 
+use redis_rl::error::Error;
 use redis_rl::watch::args::{self, Log, TopDenied};
 
 /// A line's words, and what they are taken for.
-fn taken<T: std::fmt::Debug>(
-    parse: impl Fn(&[&[u8]]) -> Result<T, redis_rl::error::Error>,
-    line: &str,
+fn taken<'a, T>(
+    parse: impl Fn(std::vec::IntoIter<&'a [u8]>) -> Result<T, Error>,
+    line: &'a str,
 ) -> Result<T, String> {
     let words: Vec<&[u8]> = line.split_ascii_whitespace().map(str::as_bytes).collect();
-    parse(&words).map_err(|error| error.to_string())
+    parse(words.into_iter()).map_err(|error| error.to_string())
 }
 
 const COUNT: &str = "ERR COUNT must be an integer from 1 to 10000";
