@@ -176,8 +176,8 @@ fn restores(client: &mut Client, keys: &[String]) {
 }
 
 /// No command took longer than [`SLOW_US`], and no more memory was ever used than `most` bytes. A
-/// machine may stand still in the middle of a call or two; what is slow by itself is slow in many of
-/// thousands.
+/// machine may stand still in the middle of a call or two; what is slow by itself is slow in many
+/// of thousands.
 fn assert_quick_and_small(client: &mut Client, most: u64) {
     assert!(client.int("SLOWLOG LEN") <= 2, "{:?}", client.run("SLOWLOG GET"));
     let info = client.info("memory");

@@ -3,8 +3,8 @@
 //! [`command`] is the pipeline of a call and [`all`] that of several limits at once, [`keyspace`]
 //! the keys, [`data_type`] the callbacks of the values and [`value`] how they lie in memory,
 //! [`config`] the options, [`registry`] the table of commands, [`clock`] the time, [`memory`] its
-//! limit, [`listeners`] who gets effects. [`watch`] sees what is decided, and [`show`] tells it to operators. [`server`] wraps the
-//! server's API. Nothing outside this folder knows a server.
+//! limit, [`listeners`] who gets effects. [`watch`] sees what is decided, and [`show`] tells it to
+//! operators. [`server`] wraps the server's API. Nothing outside this folder knows a server.
 
 mod all;
 mod clock;

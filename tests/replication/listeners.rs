@@ -1,5 +1,5 @@
-//! Whoever begins to listen, a replica or the append-only file, gets every effect from then on, also
-//! where the module has made none before because nobody listened.
+//! Whoever begins to listen, a replica or the append-only file, gets every effect from then on,
+//! also where the module has made none before because nobody listened.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,17 +55,26 @@ fn assert_got_effects_only(replica: &Server) {
 
 #[test]
 fn a_replica_that_comes_under_load_gets_everything() {
-    for (seed, way) in [
+    let version = Server::start().version();
+    let mut ways = vec![
         (81, "repl-diskless-sync no"),
         (82, "repl-diskless-sync yes"),
         (83, "repl-diskless-sync-delay 1"),
-    ] {
+    ];
+    // The snapshot by one connection, what follows by another.
+    match version.product {
+        Product::Redis if version.number >= (8, 0, 0) => ways.push((84, "repl-rdb-channel yes")),
+        Product::Valkey => ways.push((84, "dual-channel-replication-enabled yes")),
+        _ => {}
+    }
+    for (seed, way) in ways {
         let primary = Server::with(&Config::new().line(way));
         under_load(&primary, seed, || wait_for_silence(&primary));
         let mut replica = None;
         under_load(&primary, seed + 10, || {
-            let config = format!("replicaof 127.0.0.1 {}", primary.port());
-            let started = replica.insert(Server::with(&Config::new().line(&config)));
+            let follow = format!("replicaof 127.0.0.1 {}", primary.port());
+            let config = Config::new().line(way).line(&follow);
+            let started = replica.insert(Server::with(&config));
             let mut client = started.client();
             until("the replica is linked", || {
                 field(&client.info("replication"), "master_link_status") == Some("up")
@@ -82,8 +91,8 @@ fn a_replica_that_comes_under_load_gets_everything() {
 #[test]
 fn an_append_only_file_that_is_begun_under_load_gets_everything() {
     let mut server = Server::with(&Config::new().line("appendfsync always"));
-    under_load(&server, 84, || wait_for_silence(&server));
-    under_load(&server, 85, || {
+    under_load(&server, 85, || wait_for_silence(&server));
+    under_load(&server, 86, || {
         let mut client = server.client();
         client.ok("CONFIG SET appendonly yes");
         client.ok("CONFIG REWRITE");
@@ -135,7 +144,7 @@ fn a_promoted_replica_makes_effects() {
     client.ok("REPLICAOF NO ONE");
     assert!(makes_effects(&mut client), "its backlog listens");
     let second = replica.replica();
-    under_load(&replica, 86, || {
+    under_load(&replica, 87, || {
         until("effects arrive", || {
             let info = second.client().info("commandstats");
             field(&info, "cmdstat_rl.effect").is_some()
