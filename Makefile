@@ -46,13 +46,16 @@ lint: setup
 
 # The sanitizers that the fuzzer needs are options of the nightly compiler; RUSTC_BOOTSTRAP lets a
 # stable one take them.
-## fuzz: the decoders with made-up bytes for FUZZ_SECONDS (60), by cargo-fuzz, installed if missing
+## fuzz: arguments, decoders and whole histories, each FUZZ_SECONDS (60), by cargo-fuzz (FUZZ="NAME..." for some)
 FUZZ_SECONDS ?= 60
+FUZZ ?= args decode calls
 fuzz: setup
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
-	mkdir -p fuzz/corpus/decode
-	RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir target/fuzz decode fuzz/corpus/decode \
-		fuzz/seeds/decode -- -max_total_time=$(FUZZ_SECONDS)
+	@for target in $(FUZZ); do \
+		mkdir -p fuzz/corpus/$$target && echo "fuzz: $$target" && \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir target/fuzz $$target fuzz/corpus/$$target \
+			fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
 
 ## bench: what a decision of each limiter costs, without a server (criterion)
 bench: setup

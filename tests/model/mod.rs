@@ -4,11 +4,13 @@
 //!   `docs/commands.md`, with exact fractions and plain lists, and no thought of speed;
 //! - [`draw`]: random limits, requests and steps of the clock, from the smallest, where much
 //!   collides, to the bounds of every argument;
-//! - [`world`]: a key and a clock that random histories play on.
+//! - [`world`]: a key and a clock that random histories play on;
+//! - [`agree`]: a history played on both, and compared entry by entry.
 
 // Each test binary uses the part it needs.
 #![allow(dead_code)]
 
+pub mod agree;
 pub mod bucket;
 pub mod draw;
 pub mod window;
