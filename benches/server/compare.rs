@@ -1,0 +1,350 @@
+//! `make bench`: every contender, round after round, and the pages that tell of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::cases::{self, Case, Others};
+use super::chart::{self, Bar};
+use super::fill::load_script;
+use super::load::Shape;
+use super::markdown::{count, figure, maybe, replaced, table};
+use super::progress::Progress;
+use super::stats::{Metric, Sample, ratio, typical};
+use super::support::{Config, Server};
+use super::{Compare, machine, memory, modules, targets};
+
+/// The databases of a server: every contender has its own, so that its table of keys is its own.
+const DATABASES: usize = 64;
+/// Calls of a measurement without pipelining, at most.
+const SINGLE_CALLS: u64 = Shape::SINGLE.calls;
+/// Where README shows the headline.
+const BEGIN: &str = "<!-- figures of `make bench`, written by it -->";
+const END: &str = "<!-- end of the figures -->";
+
+/// How a server and its clients are set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// 32 calls at once.
+    Pipelined,
+    /// One call at once.
+    Single,
+    /// 32 calls at once, with an append-only file and a replica.
+    Durable,
+}
+
+impl Section {
+    /// Behind a figure.
+    pub fn shown(self) -> &'static str {
+        match self {
+            Section::Pipelined => "",
+            Section::Single => ", not pipelined",
+            Section::Durable => ", append-only file and replica",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Section::Pipelined => "Pipelined",
+            Section::Single => "Not pipelined",
+            Section::Durable => "Pipelined, with an append-only file (everysec) and a replica",
+        }
+    }
+
+    fn has(self, case: &Case) -> bool {
+        let durable = ["INCR", "RL.TOKENBUCKET, ", "Lua token bucket, "];
+        let plain = ["INCR", "allowed", "denied"];
+        match self {
+            Section::Pipelined => true,
+            Section::Single => case.single,
+            Section::Durable => durable.iter().any(|name| {
+                let rest = case.name.strip_prefix(name);
+                rest.is_some_and(|rest| rest.is_empty() || plain.contains(&rest))
+            }),
+        }
+    }
+}
+
+/// All rounds of a section.
+pub struct Measured {
+    /// Which.
+    pub section: Section,
+    cases: Vec<(Case, Vec<Sample>)>,
+}
+
+impl Measured {
+    /// The rounds of one contender; none if it was not there.
+    pub fn samples(&self, name: &str) -> Option<&[Sample]> {
+        let found = self.cases.iter().find(|(case, _)| case.name == name);
+        found.map(|(_, samples)| samples.as_slice())
+    }
+}
+
+/// The whole comparison.
+pub fn run(options: &Compare) {
+    let cell = modules::cell();
+    if cell.is_none() {
+        eprintln!("redis-cell cannot be had here: it is not compared");
+    }
+    let config = config(cell.as_ref());
+    let server = Server::with(&config);
+    let others = Others { cell: cell.is_some(), script: own_script(&server, options) };
+    let short = options.quick || !options.lua.is_empty();
+    let mut cases = cases::all(&server, others);
+    if short {
+        cases.retain(|case| case.quick);
+        cases.iter_mut().for_each(|case| case.calls /= 2);
+    }
+    let rounds = options.rounds.unwrap_or(if short { 3 } else { 7 });
+    let mut progress = Progress::new();
+    let mut measured = vec![section(&server, Section::Pipelined, &cases, rounds, &mut progress)];
+    measured.push(section(&server, Section::Single, &cases, rounds, &mut progress));
+    let mut bytes = Vec::new();
+    if !short {
+        measured.push(durable(&config, &cases, rounds, &mut progress));
+        progress.tell("memory");
+        bytes = memory::measure();
+    }
+    progress.done();
+    let report = Report { measured, bytes, rounds, cell: cell.is_some() };
+    print!("{}", report.tables());
+    if !short {
+        report.write(&machine::facts(&server));
+    }
+}
+
+fn config(cell: Option<&PathBuf>) -> Config {
+    let config = Config::new()
+        .client_time()
+        .line(&format!("databases {DATABASES}"))
+        .line(&format!("loadmodule \"{}\"", modules::floor().display()));
+    match cell {
+        Some(cell) => config.line(&format!("loadmodule \"{}\"", cell.display())),
+        None => config,
+    }
+}
+
+/// The script that the user wants to see, as a contender.
+fn own_script(server: &Server, options: &Compare) -> Option<Case> {
+    if options.lua.is_empty() {
+        return None;
+    }
+    let script = fs::read_to_string(&options.lua)
+        .unwrap_or_else(|error| panic!("the script {}: {error}", options.lua));
+    let mut client = server.client();
+    let hash = load_script(&mut client, &script);
+    let keys: Vec<String> =
+        (1..=options.lua_keys).map(|key| format!("own{key}:{}", cases::RANDOM)).collect();
+    let now_ms = client.time_us() / 1000;
+    let args = options
+        .lua_args
+        .replace("{now_ms}", &now_ms.to_string())
+        .replace("{now}", &(now_ms / 1000).to_string());
+    let call = format!("EVALSHA {hash} {} {} {args}", keys.len(), keys.join(" "));
+    let case = Case::new(&options.lua, &call);
+    let words: Vec<String> =
+        case.words.iter().map(|word| word.replace(cases::RANDOM, "first")).collect();
+    eprintln!("{} answers {:?}", options.lua, client.call(&words));
+    Some(Case { calls: 80_000, quick: true, single: true, ..case })
+}
+
+/// Measures the contenders of a section in so many rounds, every other one backwards.
+fn section(
+    server: &Server,
+    section: Section,
+    cases: &[Case],
+    rounds: usize,
+    progress: &mut Progress,
+) -> Measured {
+    let title = section.title();
+    let mut cases: Vec<(Case, Vec<Sample>)> =
+        cases.iter().filter(|case| section.has(case)).map(|case| (case.clone(), vec![])).collect();
+    assert!(cases.len() <= DATABASES, "every contender has a database");
+    for (db, (case, _)) in cases.iter().enumerate().filter(|(_, (case, _))| case.lasting) {
+        progress.tell(&format!("{title}: filling for {}", case.name));
+        case.prepare(&mut server.client(), db);
+    }
+    for round in 0..rounds {
+        let mut order: Vec<usize> = (0..cases.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for index in order {
+            let (case, samples) = &mut cases[index];
+            progress.tell(&format!("{title}: round {} of {rounds}, {}", round + 1, case.name));
+            let shape = match section {
+                Section::Single => {
+                    Shape { calls: SINGLE_CALLS.min(case.calls / 2), ..Shape::SINGLE }
+                }
+                _ => Shape { calls: case.calls, ..Shape::PIPELINED },
+            };
+            samples.push(case.measure(server, shape, index));
+        }
+    }
+    server.client().ok("FLUSHALL SYNC");
+    Measured { section, cases }
+}
+
+/// The same with everything on disk and at a replica.
+fn durable(config: &Config, cases: &[Case], rounds: usize, progress: &mut Progress) -> Measured {
+    let config = config.clone().line("appendonly yes").line("appendfsync everysec");
+    let primary = Server::with(&config);
+    let _replica = primary.replica_with(Config::new().line(&format!("databases {DATABASES}")));
+    // The scripts are known by their hashes: this server has to have them too.
+    let others = Others { cell: false, script: None };
+    cases::all(&primary, others);
+    section(&primary, Section::Durable, cases, rounds, progress)
+}
+
+/// All that was measured.
+struct Report {
+    measured: Vec<Measured>,
+    bytes: Vec<(String, f64)>,
+    rounds: usize,
+    cell: bool,
+}
+
+impl Report {
+    /// Targets and figures.
+    fn tables(&self) -> String {
+        let mut text = String::from("\n## Targets\n\n");
+        text.push_str(&self.targets());
+        for measured in &self.measured {
+            text.push_str(&format!("\n## {}\n\n", measured.section.title()));
+            text.push_str(&figures(measured));
+        }
+        text
+    }
+
+    fn targets(&self) -> String {
+        let mut rows = targets::rows(&self.measured);
+        rows.extend(targets::memory(&self.bytes));
+        table(&targets::HEADS, &rows)
+    }
+
+    fn pipelined(&self) -> &Measured {
+        &self.measured[0]
+    }
+
+    /// Writes the pages and the chart.
+    fn write(&self, facts: &str) {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        let page = format!(
+            "{}\n## Where and with what\n\n{facts}- Command: `make bench`, {} rounds\n\
+             - Pipelined: `redis-benchmark {} COMMAND`, with `-n 80000` for scripts and windows\n\
+             - Not pipelined: `redis-benchmark {} COMMAND`\n{}{}{}",
+            include_str!("page.md"),
+            self.rounds,
+            Shape::PIPELINED.args().join(" "),
+            Shape::SINGLE.args().join(" "),
+            if self.cell { "- redis-cell 0.2.2\n" } else { "- redis-cell: not compared\n" },
+            "\n![Server CPU time a call](benchmarks.svg)\n",
+            self.tables()
+        );
+        write(&docs.join("benchmarks.md"), &page);
+        write(&docs.join("benchmarks.svg"), &self.chart());
+        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let page = fs::read_to_string(&readme).expect("README.md can be read");
+        match replaced(&page, BEGIN, END, &self.headline()) {
+            Some(page) => write(&readme, &page),
+            None => eprintln!("README.md has no place for the figures"),
+        }
+    }
+
+    /// What README shows.
+    fn headline(&self) -> String {
+        let rows: Vec<Vec<String>> = HEADLINE
+            .iter()
+            .filter_map(|&(of, over)| {
+                let mut row = vec![of.to_owned()];
+                let samples = self.pipelined().samples(of)?;
+                row.push(typical(samples, Metric::Cpu).map_or("-".to_owned(), count));
+                row.push(self.times("INCR", of, Metric::Cpu));
+                row.push(over.map_or("-".to_owned(), |over| self.faster(of, over)));
+                Some(row)
+            })
+            .collect();
+        let heads = ["pipelined calls", "server CPU, ns a call", "INCR = 1", "calls a second"];
+        format!("{}{CHART}", table(&heads, &rows))
+    }
+
+    fn times(&self, over: &str, of: &str, metric: Metric) -> String {
+        let pipelined = self.pipelined();
+        let both = pipelined.samples(of).zip(pipelined.samples(over));
+        maybe(both.and_then(|(of, over)| ratio(of, over, metric)))
+    }
+
+    fn faster(&self, of: &str, over: &str) -> String {
+        let times = self.times(over, of, Metric::Throughput);
+        let name = over.rsplit_once(", ").map_or(over, |(name, _)| name);
+        format!("{times} times {name}")
+    }
+
+    fn chart(&self) -> String {
+        let bars: Vec<Bar> = BARS
+            .iter()
+            .filter_map(|&name| {
+                let value = typical(self.pipelined().samples(name)?, Metric::Cpu)?;
+                Some(Bar { name, value, ours: name.starts_with("RL.") })
+            })
+            .collect();
+        chart::bars("Server CPU time a call, in ns: shorter is better", &bars)
+    }
+}
+
+/// The chart in README.
+const CHART: &str = "\n![Server CPU time a call](docs/benchmarks.svg)\n";
+
+/// Rows of README: a contender, and what it is compared with.
+const HEADLINE: [(&str, Option<&str>); 7] = [
+    ("INCR", None),
+    ("RL.TOKENBUCKET, allowed", Some("Lua token bucket, allowed")),
+    ("RL.TOKENBUCKET, denied", Some("Lua token bucket, denied")),
+    ("RL.LEAKY, allowed", Some("Lua leaky bucket, allowed")),
+    ("RL.SLIDING, limit 100, allowed", Some("Lua log, limit 100, allowed")),
+    ("RL.SLIDING, limit 100, denied", Some("Lua log, limit 100, denied")),
+    ("redis-cell, allowed", None),
+];
+
+/// Bars of the chart.
+const BARS: [&str; 15] = [
+    "PING",
+    "INCR",
+    "SET EX",
+    "RL.TOKENBUCKET, denied",
+    "RL.TOKENBUCKET, allowed",
+    "RL.LEAKY, denied",
+    "RL.LEAKY, allowed",
+    "RL.SLIDING, limit 100, denied",
+    "RL.SLIDING, limit 100, allowed",
+    "GCRA, allowed",
+    "INCREX, allowed",
+    "redis-cell, allowed",
+    "Lua token bucket, allowed",
+    "Lua leaky bucket, allowed",
+    "Lua log, limit 100, allowed",
+];
+
+/// Every contender's figures, medians of the rounds.
+fn figures(measured: &Measured) -> String {
+    let incr = measured.samples("INCR");
+    let row = |(case, samples): &(Case, Vec<Sample>)| {
+        let shown = |metric| typical(samples, metric).map_or("-".to_owned(), figure);
+        let times = incr.and_then(|incr| ratio(samples, incr, Metric::Cpu));
+        vec![
+            case.name.clone(),
+            shown(Metric::Cpu),
+            maybe(times),
+            shown(Metric::Throughput),
+            shown(Metric::Usec),
+        ]
+    };
+    let rows: Vec<Vec<String>> = measured.cases.iter().map(row).collect();
+    let heads = ["", "CPU, ns a call", "INCR = 1", "calls a second", "us in the command"];
+    table(&heads, &rows)
+}
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let shown = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(path);
+    eprintln!("wrote {}", shown.display());
+}
