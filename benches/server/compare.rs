@@ -1,5 +1,6 @@
 //! `make bench`: every contender, round after round, and the pages that tell of it.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -108,7 +109,7 @@ pub fn run(options: &Compare) {
     let report = Report { measured, bytes, rounds, cell: cell.is_some() };
     print!("{}", report.tables());
     if !short {
-        report.write(&machine::facts(&server));
+        report.write(&server);
     }
 }
 
@@ -225,22 +226,18 @@ impl Report {
         &self.measured[0]
     }
 
-    /// Writes the pages and the chart.
-    fn write(&self, facts: &str) {
+    /// Writes the pages and the chart; of another server than the installed one only a page of its
+    /// own.
+    fn write(&self, server: &Server) {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-        let page = format!(
-            "{}\n## Where and with what\n\n{facts}- Command: `make bench`, {} rounds\n\
-             - Pipelined: `redis-benchmark {} COMMAND`, with `-n 80000` for scripts and windows\n\
-             - Not pipelined: `redis-benchmark {} COMMAND`\n{}{}{}",
-            include_str!("page.md"),
-            self.rounds,
-            Shape::PIPELINED.args().join(" "),
-            Shape::SINGLE.args().join(" "),
-            if self.cell { "- redis-cell 0.2.2\n" } else { "- redis-cell: not compared\n" },
-            "\n![Server CPU time a call](benchmarks.svg)\n",
-            self.tables()
-        );
-        write(&docs.join("benchmarks.md"), &page);
+        if env::var_os("RL_SERVER").is_some() {
+            let product = machine::product(&server.client().info("server"));
+            let name = product.to_lowercase().replace(' ', "-");
+            write(&docs.join(format!("benchmarks-{name}.md")), &self.page(server, ""));
+            return;
+        }
+        let chart = "\n![Server CPU time a call](benchmarks.svg)\n";
+        write(&docs.join("benchmarks.md"), &self.page(server, chart));
         write(&docs.join("benchmarks.svg"), &self.chart());
         let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
         let page = fs::read_to_string(&readme).expect("README.md can be read");
@@ -248,6 +245,21 @@ impl Report {
             Some(page) => write(&readme, &page),
             None => eprintln!("README.md has no place for the figures"),
         }
+    }
+
+    fn page(&self, server: &Server, chart: &str) -> String {
+        format!(
+            "{}\n## Where and with what\n\n{}- Command: `make bench`, {} rounds\n\
+             - Pipelined: `redis-benchmark {} COMMAND`, for scripts and windows with `-n 80000`\n\
+             - Not pipelined: `redis-benchmark {} COMMAND`\n{}{chart}{}",
+            include_str!("page.md"),
+            machine::facts(server),
+            self.rounds,
+            Shape::PIPELINED.args().join(" "),
+            Shape::SINGLE.args().join(" "),
+            if self.cell { "- redis-cell 0.2.2\n" } else { "- redis-cell: not compared\n" },
+            self.tables()
+        )
     }
 
     /// What README shows.
