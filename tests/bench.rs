@@ -3,8 +3,12 @@
 // The benchmarks use more of these files than is tested here.
 #![allow(dead_code)]
 
+#[path = "../benches/server/cases.rs"]
+mod cases;
 #[path = "../benches/server/chart.rs"]
 mod chart;
+#[path = "../benches/server/fill.rs"]
+mod fill;
 #[path = "../benches/server/load.rs"]
 mod load;
 #[path = "../benches/server/markdown.rs"]
@@ -15,8 +19,9 @@ mod memory;
 mod stats;
 mod support;
 
-use load::Told;
+use load::{Shape, Told};
 use stats::{Metric, Sample};
+use support::Server;
 
 fn sample(cpu_ns: f64) -> Sample {
     Sample { cpu_ns, throughput: 1e9 / cpu_ns, usec: cpu_ns / 1000.0 }
@@ -103,4 +108,39 @@ fn a_chart_has_a_bar_and_a_number_for_each() {
     }
     // The paper and two bars.
     assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
+}
+
+#[test]
+fn a_script_of_ones_own_is_called_as_it_asks() {
+    let case = cases::own("my.lua", "abc", 2, "10 {now} {now_ms}", 1_700_000_000_123);
+    let expected = "EVALSHA abc 2 own1:__rand_int__ own2:__rand_int__ 10 1700000000 1700000000123";
+    assert_eq!(case.words.join(" "), expected);
+    let first = "EVALSHA abc 2 own1:000000000000 own2:000000000000 10 1700000000 1700000000123";
+    assert_eq!(case.first_call().join(" "), first);
+}
+
+/// The whole of a measurement: keys are filled, called and counted, and the database is empty
+/// afterwards.
+#[test]
+fn a_script_of_ones_own_is_measured() {
+    let server = Server::start();
+    let mut client = server.client();
+    let script = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+    let hash = fill::load_script(&mut client, script);
+    let case = cases::own("my.lua", &hash, 1, "7", 0);
+    case.prepare(&mut client, 2);
+    assert_eq!(client.int("DBSIZE"), 10_000);
+    let shape = Shape { calls: 5000, ..Shape::PIPELINED };
+    let sample = case.measure(&server, shape, 2);
+    assert!(sample.cpu_ns > 0.0 && sample.throughput > 0.0 && sample.usec > 0.0, "{sample:?}");
+    assert_eq!(client.int("DBSIZE"), 0);
+}
+
+/// Calls that fail are no measurement.
+#[test]
+#[should_panic(expected = "filling keys")]
+fn a_script_that_fails_is_not_measured() {
+    let server = Server::start();
+    let hash = fill::load_script(&mut server.client(), "return redis.call('NONE')");
+    cases::own("my.lua", &hash, 1, "", 0).prepare(&mut server.client(), 2);
 }

@@ -1,9 +1,9 @@
 //! The Lua scripts that `make bench` compares with decide as the module does: so the comparison is
 //! of the same work.
 //!
-//! Random calls in real time, each asked of both in one transaction. Their clocks are some us apart,
-//! and the module keeps a hit's time to the ms, so within one ms of the boundary they may differ;
-//! then both start anew.
+//! Random calls in real time, each asked of both in one transaction. Their clocks are some us
+//! apart, and the module keeps a hit's time to the ms, so within one ms of the boundary they may
+//! differ; then both start anew.
 
 mod support;
 
@@ -164,7 +164,7 @@ fn ask(client: &mut Client, pair: &Pair, hash: &str, cost: i64) -> Both {
 /// the time that some hit still counted before the present, in us.
 fn log_age(client: &mut Client, cost: i64) -> i64 {
     let hits = list(&client.ok("ZRANGE lua 0 -1 WITHSCORES"));
-    let scores: Vec<i64> = hits.iter().skip(1).step_by(2).map(|score| score_us(score)).collect();
+    let scores: Vec<i64> = hits.iter().skip(1).step_by(2).map(score_us).collect();
     let needed = usize::try_from(scores.len() as i64 + cost - LIMIT - 1).unwrap_or(0);
     scores.get(needed).map_or(i64::MAX, |hit_us| hit_us + WINDOW_US - client.time_us())
 }

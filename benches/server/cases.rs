@@ -120,12 +120,15 @@ impl Case {
         sample
     }
 
+    /// The call on its first key.
+    pub fn first_call(&self) -> Vec<String> {
+        let number = format!("{:012}", 0);
+        self.words.iter().map(|word| word.replace(RANDOM, &number)).collect()
+    }
+
     /// The call is still answered as the name says.
     fn check(&self, client: &mut Client) {
-        let number = format!("{:012}", 0);
-        let call: Vec<String> =
-            self.words.iter().map(|word| word.replace(RANDOM, &number)).collect();
-        let answer = client.call(&call);
+        let answer = client.call(&self.first_call());
         assert_eq!(error_text(&answer), None, "{}", self.name);
         if let Some(expected) = self.answers {
             let first = ints(&answer).and_then(|numbers| numbers.first().copied());
@@ -138,6 +141,17 @@ impl Case {
         let index = if self.words[0] == "EVALSHA" { 3 } else { 1 };
         self.words.get(index).cloned().unwrap_or_default()
     }
+}
+
+/// A user's own script, called by its hash on so many keys with `args`, in which `{now}` and
+/// `{now_ms}` stand for the time.
+pub fn own(name: &str, hash: &str, keys: usize, args: &str, now_ms: i64) -> Case {
+    let names: Vec<String> = (1..=keys).map(|key| format!("own{key}:{RANDOM}")).collect();
+    let args = args
+        .replace("{now_ms}", &now_ms.to_string())
+        .replace("{now}", &(now_ms / 1000).to_string());
+    let case = Case::new(name, &format!("EVALSHA {hash} {keys} {} {args}", names.join(" ")));
+    case.slow().quick().single()
 }
 
 /// What else is there to compare with.

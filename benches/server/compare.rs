@@ -4,6 +4,8 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use redis::Value;
+
 use super::cases::{self, Case, Others};
 use super::chart::{self, Bar};
 use super::fill::load_script;
@@ -11,7 +13,7 @@ use super::load::Shape;
 use super::markdown::{count, figure, maybe, replaced, table};
 use super::progress::Progress;
 use super::stats::{Metric, Sample, ratio, typical};
-use super::support::{Config, Server};
+use super::support::{Config, Server, error_text};
 use super::{Compare, machine, memory, modules, targets};
 
 /// The databases of a server: every contender has its own, so that its table of keys is its own.
@@ -133,19 +135,22 @@ fn own_script(server: &Server, options: &Compare) -> Option<Case> {
         .unwrap_or_else(|error| panic!("the script {}: {error}", options.lua));
     let mut client = server.client();
     let hash = load_script(&mut client, &script);
-    let keys: Vec<String> =
-        (1..=options.lua_keys).map(|key| format!("own{key}:{}", cases::RANDOM)).collect();
     let now_ms = client.time_us() / 1000;
-    let args = options
-        .lua_args
-        .replace("{now_ms}", &now_ms.to_string())
-        .replace("{now}", &(now_ms / 1000).to_string());
-    let call = format!("EVALSHA {hash} {} {} {args}", keys.len(), keys.join(" "));
-    let case = Case::new(&options.lua, &call);
-    let words: Vec<String> =
-        case.words.iter().map(|word| word.replace(cases::RANDOM, "first")).collect();
-    eprintln!("{} answers {:?}", options.lua, client.call(&words));
-    Some(Case { calls: 80_000, quick: true, single: true, ..case })
+    let case = cases::own(&options.lua, &hash, options.lua_keys, &options.lua_args, now_ms);
+    let answer = client.call(&case.first_call());
+    eprintln!("{} answers {}", options.lua, shown(&answer));
+    assert_eq!(error_text(&answer), None, "it cannot be compared");
+    Some(case)
+}
+
+/// An answer in a line.
+fn shown(answer: &Value) -> String {
+    match answer {
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(" "),
+        Value::Int(number) => number.to_string(),
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => error_text(other).unwrap_or_else(|| format!("{other:?}")),
+    }
 }
 
 /// Measures the contenders of a section in so many rounds, every other one backwards.
