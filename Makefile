@@ -77,7 +77,7 @@ bench-latency: build
 bench-growth: build
 	$(BENCH) growth
 
-## bench-core: what a decision of each limiter costs, without a server (criterion)
+## bench-core: what a decision costs, without a server (criterion)
 bench-core: setup
 	cargo bench $(CORE) --bench decide
 
