@@ -18,8 +18,9 @@ use super::{Compare, machine, memory, modules, targets};
 
 /// The databases of a server: every contender has its own, so that its table of keys is its own.
 const DATABASES: usize = 64;
-/// Calls of a measurement without pipelining, at most.
-const SINGLE_CALLS: u64 = Shape::SINGLE.calls;
+/// Rounds: many short ones, so that what is compared is measured close together.
+const ROUNDS: usize = 21;
+const QUICK_ROUNDS: usize = 5;
 /// Where README shows the headline.
 const BEGIN: &str = "<!-- figures of `make bench`, written by it -->";
 const END: &str = "<!-- end of the figures -->";
@@ -84,6 +85,7 @@ impl Measured {
 
 /// The whole comparison.
 pub fn run(options: &Compare) {
+    machine::warn_if_busy();
     let cell = modules::cell();
     if cell.is_none() {
         eprintln!("redis-cell cannot be had here: it is not compared");
@@ -95,9 +97,8 @@ pub fn run(options: &Compare) {
     let mut cases = cases::all(&server, others);
     if short {
         cases.retain(|case| case.quick);
-        cases.iter_mut().for_each(|case| case.calls /= 2);
     }
-    let rounds = options.rounds.unwrap_or(if short { 3 } else { 7 });
+    let rounds = options.rounds.map_or(if short { QUICK_ROUNDS } else { ROUNDS }, usize::from);
     let mut progress = Progress::new();
     let mut measured = vec![section(&server, Section::Pipelined, &cases, rounds, &mut progress)];
     measured.push(section(&server, Section::Single, &cases, rounds, &mut progress));
@@ -178,9 +179,7 @@ fn section(
             let (case, samples) = &mut cases[index];
             progress.tell(&format!("{title}: round {} of {rounds}, {}", round + 1, case.name));
             let shape = match section {
-                Section::Single => {
-                    Shape { calls: SINGLE_CALLS.min(case.calls / 2), ..Shape::SINGLE }
-                }
+                Section::Single => Shape::SINGLE,
                 _ => Shape { calls: case.calls, ..Shape::PIPELINED },
             };
             samples.push(case.measure(server, shape, index));
@@ -255,12 +254,13 @@ impl Report {
     fn page(&self, server: &Server, chart: &str) -> String {
         format!(
             "{}\n## Where and with what\n\n{}- Command: `make bench`, {} rounds\n\
-             - Pipelined: `redis-benchmark {} COMMAND`, for scripts and windows with `-n 80000`\n\
+             - Pipelined: `redis-benchmark {} COMMAND`, for scripts and windows with `-n {}`\n\
              - Not pipelined: `redis-benchmark {} COMMAND`\n{}{chart}{}",
             include_str!("page.md"),
             machine::facts(server),
             self.rounds,
             Shape::PIPELINED.args().join(" "),
+            cases::SLOW_CALLS,
             Shape::SINGLE.args().join(" "),
             if self.cell { "- redis-cell 0.2.2\n" } else { "- redis-cell: not compared\n" },
             self.tables()

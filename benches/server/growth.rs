@@ -18,12 +18,13 @@ use super::support::cluster::Cluster;
 use super::support::{Client, Config, Server};
 
 /// Rounds of every table.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 /// Primaries of a cluster.
 const PRIMARIES: usize = 3;
 
 /// Measures, prints and writes the page.
 pub fn run() {
+    machine::warn_if_busy();
     let config = Config::new().client_time().line("databases 64");
     let mut progress = Progress::new();
     let server = Server::with(&config);
@@ -152,7 +153,7 @@ fn keys(config: &Config, progress: &mut Progress) -> String {
 /// From ten hits to a million.
 fn hits(server: &Server, progress: &mut Progress) -> String {
     const SIZES: [u64; 6] = [10, 100, 1000, 10_000, 100_000, 1_000_000];
-    const CALLS: u64 = 100_000;
+    const CALLS: u64 = 50_000;
     let mut client = server.client();
     let start_ms = fill::now_ms(&mut client) - 10_000_000;
     for size in SIZES {
@@ -338,7 +339,7 @@ fn cluster(progress: &mut Progress) -> String {
 
 /// What the servers got done in a second of their CPU time, on average.
 fn calls_per_cpu_second(servers: &[&Server], words: &[String], more: &[&str]) -> f64 {
-    let shape = Shape { calls: 300_000, ..Shape::PIPELINED };
+    let shape = Shape { calls: 150_000, ..Shape::PIPELINED };
     let mut clients: Vec<Client> = servers.iter().map(|server| server.client()).collect();
     clients.iter_mut().for_each(|client| drop(client.ok("CONFIG RESETSTAT")));
     let cpu = |clients: &mut [Client]| clients.iter_mut().map(load::cpu_us).sum::<f64>();

@@ -23,10 +23,10 @@ pub struct Shape {
 impl Shape {
     /// Fifty clients that each send 32 calls at once.
     pub const PIPELINED: Shape =
-        Shape { pipeline: 32, clients: 50, keys: 10_000, calls: 200_000, db: 0 };
+        Shape { pipeline: 32, clients: 50, keys: 10_000, calls: 60_000, db: 0 };
     /// Fifty clients that each wait for every answer.
     pub const SINGLE: Shape =
-        Shape { pipeline: 1, clients: 50, keys: 10_000, calls: 40_000, db: 0 };
+        Shape { pipeline: 1, clients: 50, keys: 10_000, calls: 15_000, db: 0 };
 
     /// The arguments of redis-benchmark besides port and command.
     pub fn args(&self) -> Vec<String> {

@@ -17,10 +17,28 @@ pub fn facts(server: &Server) -> String {
         ("System", told_by("uname", &["-srm"])),
         ("Server", format!("{}, {allocator}", product(&info))),
         ("Client", told_by("redis-benchmark", &["--version"])),
+        ("Load average at the end, the benchmark's own included", load_average().to_string()),
         ("Compiler", told_by("rustc", &["--version"])),
         ("Commit", told_by("git", &["describe", "--always", "--dirty", "--exclude=*"])),
     ];
     facts.iter().map(|(name, fact)| format!("- {name}: {fact}\n")).collect()
+}
+
+/// How many programs wanted a processor in the last minute, on average.
+fn load_average() -> f64 {
+    let loads = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    loads.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}
+
+/// Tells that the figures will be worth less than they could be.
+pub fn warn_if_busy() {
+    let load = load_average();
+    if load > 1.0 {
+        eprintln!(
+            "This machine is busy (load average {load}): ratios are measured within a round,"
+        );
+        eprintln!("but whoever shares the caches slows some contenders more than others.");
+    }
 }
 
 /// Product and version.

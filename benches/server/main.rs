@@ -59,9 +59,9 @@ struct Compare {
     /// The headline only, in under a minute; prints and writes no file.
     #[arg(long)]
     quick: bool,
-    /// Rounds; more are steadier.
-    #[arg(long)]
-    rounds: Option<usize>,
+    /// Rounds, at most 25; more are steadier.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=25))]
+    rounds: Option<u8>,
     /// Your own Lua script, to be compared too; prints and writes no file.
     #[arg(long, default_value = "", hide_default_value = true)]
     lua: String,
