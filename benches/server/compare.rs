@@ -85,6 +85,7 @@ impl Measured {
 
 /// The whole comparison.
 pub fn run(options: &Compare) {
+    let script = read_script(&options.lua);
     machine::warn_if_busy();
     let cell = modules::cell();
     if cell.is_none() {
@@ -92,8 +93,9 @@ pub fn run(options: &Compare) {
     }
     let config = config(cell.as_ref());
     let server = Server::with(&config);
-    let others = Others { cell: cell.is_some(), script: own_script(&server, options) };
-    let short = options.quick || !options.lua.is_empty();
+    let own = script.map(|script| own_script(&server, &script, options));
+    let short = options.quick || own.is_some();
+    let others = Others { cell: cell.is_some(), script: own };
     let mut cases = cases::all(&server, others);
     if short {
         cases.retain(|case| case.quick);
@@ -111,7 +113,9 @@ pub fn run(options: &Compare) {
     progress.done();
     let report = Report { measured, bytes, rounds, cell: cell.is_some() };
     print!("{}", report.tables());
-    if !short {
+    if short {
+        print!("{}", report.beside(&options.lua));
+    } else {
         report.write(&server);
     }
 }
@@ -127,21 +131,30 @@ fn config(cell: Option<&PathBuf>) -> Config {
     }
 }
 
-/// The script that the user wants to see, as a contender.
-fn own_script(server: &Server, options: &Compare) -> Option<Case> {
-    if options.lua.is_empty() {
+/// The script that the user wants to see; none if there is no name.
+fn read_script(path: &str) -> Option<String> {
+    if path.is_empty() {
         return None;
     }
-    let script = fs::read_to_string(&options.lua)
-        .unwrap_or_else(|error| panic!("the script {}: {error}", options.lua));
+    match fs::read_to_string(path) {
+        Ok(script) => Some(script),
+        Err(error) => {
+            eprintln!("The script {path}: {error}");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// The same as a contender.
+fn own_script(server: &Server, script: &str, options: &Compare) -> Case {
     let mut client = server.client();
-    let hash = load_script(&mut client, &script);
+    let hash = load_script(&mut client, script);
     let now_ms = client.time_us() / 1000;
     let case = cases::own(&options.lua, &hash, options.lua_keys, &options.lua_args, now_ms);
     let answer = client.call(&case.first_call());
     eprintln!("{} answers {}", options.lua, shown(&answer));
     assert_eq!(error_text(&answer), None, "it cannot be compared");
-    Some(case)
+    case
 }
 
 /// An answer in a line.
@@ -224,6 +237,29 @@ impl Report {
         let mut rows = targets::rows(&self.measured);
         rows.extend(targets::memory(&self.bytes));
         table(&targets::HEADS, &rows)
+    }
+
+    /// How many times as much a user's script costs as each limiter.
+    fn beside(&self, script: &str) -> String {
+        let mut rows = Vec::new();
+        for measured in &self.measured {
+            let Some(own) = measured.samples(script) else { continue };
+            for (case, samples) in &measured.cases {
+                if !case.name.starts_with("RL.") {
+                    continue;
+                }
+                let times = |of, over, metric| maybe(ratio(of, over, metric));
+                rows.push(vec![
+                    format!("{script} : {}{}", case.name, measured.section.shown()),
+                    times(own, samples, Metric::Cpu),
+                    times(own, samples, Metric::Throughput),
+                ]);
+            }
+        }
+        if rows.is_empty() {
+            return String::new();
+        }
+        format!("\n## {script}\n\n{}", table(&["", "CPU a call", "calls a second"], &rows))
     }
 
     fn pipelined(&self) -> &Measured {
