@@ -70,8 +70,9 @@ A bucket subtracts a number, whatever it is. A window notes how many hits came i
 number too, so that a call of many units takes one entry.";
 const THREADS_TEXT: &str = "\
 io-threads read and write for the clients; commands run one at a time on the main thread as before,
-so nothing in the module is touched by them. Their waiting is CPU time too, which is why a call
-seems to cost more. With as many threads as here there are more of them than cores.";
+so nothing in the module is touched by them. They wait for each other by spinning, so that CPU time
+says nothing here, and where there are fewer cores than threads, as on the machine named above,
+everything becomes slower: what matters is whether the bucket keeps up with INCR.";
 const CLUSTER_TEXT: &str = "\
 Three primaries with a replica each, against one server with a replica. All share the machine's
 cores, so the figure is calls for each second of a primary's CPU time, not of the clock. A node
@@ -283,14 +284,13 @@ fn threads(config: &Config, server: &Server, progress: &mut Progress) -> String 
         let shown = |samples: &[Sample], metric| maybe(typical(samples, metric));
         vec![
             label,
-            shown(incr, Metric::Cpu),
-            shown(bucket, Metric::Cpu),
-            maybe(ratio(bucket, incr, Metric::Cpu)),
+            shown(incr, Metric::Throughput),
+            shown(bucket, Metric::Throughput),
             maybe(ratio(bucket, incr, Metric::Throughput)),
         ]
     };
     let rows: Vec<Vec<String>> = labels.zip(&samples).map(row).collect();
-    table(&["", "INCR", "RL.TOKENBUCKET, allowed", "CPU : INCR", "calls a second : INCR"], &rows)
+    table(&["calls a second", "INCR", "RL.TOKENBUCKET, allowed", "bucket : INCR"], &rows)
 }
 
 /// What the nodes of a cluster are called with.
