@@ -339,7 +339,9 @@ fn cluster(progress: &mut Progress) -> String {
 
 /// What the servers got done in a second of their CPU time, on average.
 fn calls_per_cpu_second(servers: &[&Server], words: &[String], more: &[&str]) -> f64 {
-    let shape = Shape { calls: 150_000, ..Shape::PIPELINED };
+    // As many clients and calls for each server.
+    let share = servers.len() as u64;
+    let shape = Shape { clients: 50 * share, calls: 100_000 * share, ..Shape::PIPELINED };
     let mut clients: Vec<Client> = servers.iter().map(|server| server.client()).collect();
     clients.iter_mut().for_each(|client| drop(client.ok("CONFIG RESETSTAT")));
     let cpu = |clients: &mut [Client]| clients.iter_mut().map(load::cpu_us).sum::<f64>();
