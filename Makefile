@@ -8,7 +8,8 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix instructions lint fuzz bench memory setup setup-test setup-matrix
+.PHONY: help run build test test-matrix instructions lint fuzz bench bench-quick bench-latency \
+	bench-growth bench-core memory setup setup-test setup-matrix
 
 ## help: this list
 help:
@@ -57,9 +58,31 @@ fuzz: setup
 			fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-## bench: what a decision of each limiter costs, without a server (criterion)
-bench: setup
-	cargo bench $(CORE)
+# The program that measures servers, with the module that it loads.
+BENCH = RL_MODULE=$(MODULE) cargo bench $(CORE) --bench server --
+# LUA: the file of a script of your own; LUA_KEYS: how many keys it takes; LUA_ARGS: its arguments.
+LUA_KEYS ?= 1
+OWN = $(if $(LUA),--lua '$(LUA)' --lua-keys $(LUA_KEYS) --lua-args '$(LUA_ARGS)')
+
+## bench: against INCR, Lua and others on a server, writes docs/benchmarks.md (LUA=script for yours)
+bench: build
+	$(BENCH) compare $(OWN)
+
+## bench-quick: the headline of it in under a minute, writes nothing
+bench-quick: build
+	$(BENCH) compare --quick $(OWN)
+
+## bench-latency: the slowest calls on long windows, writes docs/benchmarks-latency.md
+bench-latency: build
+	$(BENCH) latency
+
+## bench-growth: more keys, hits, clients, nodes, writes docs/benchmarks-growth.md
+bench-growth: build
+	$(BENCH) growth
+
+## bench-core: what a decision costs, without a server (criterion)
+bench-core: setup
+	cargo bench $(CORE) --bench decide
 
 ## memory: what a limit takes in memory, a key and a hit (the figures of README)
 memory: build
