@@ -67,11 +67,10 @@ impl Case {
         Case { answers: Some(0), fill, lasting: true, ..self }
     }
 
-    /// Denied since the same call with `more` behind it.
-    fn denied_after(self, more: &str) -> Case {
-        let mut words = self.words.clone();
-        words.extend(more.split_whitespace().map(str::to_owned));
-        self.denied(Fill::Call(words))
+    /// Denied since the same call.
+    fn denied_as_filled(self) -> Case {
+        let fill = self.fill.clone();
+        self.denied(fill)
     }
 
     /// Allowed, and full after more rounds than there may be.
@@ -195,16 +194,16 @@ fn floors() -> Vec<Case> {
         Case::new("INCR", "INCR incr:__rand_int__").quick().single(),
         Case::new("INCR, 1,000,000 keys", "INCR incr:__rand_int__").many(),
         Case::new("SET EX", "SET set:__rand_int__ 1 EX 100").single(),
-        Case::new("open and reply", "BENCH.FLOOR incr:__rand_int__").quick().single().floor(),
+        floor("open and reply", "b:__rand_int__ 1 0.0001", "RL.TOKENBUCKET").quick().single(),
+        floor("open and reply, a counter", "incr:__rand_int__", "INCR"),
     ]
 }
 
-impl Case {
-    /// The floor opens a key that is there, which INCR has made.
-    fn floor(self) -> Case {
-        let fill = Fill::Call(vec!["INCR".to_owned(), self.words[1].clone()]);
-        Case { fill, ..self }
-    }
+/// The floor on keys that are there, which `maker` has made by the same words.
+fn floor(name: &str, words: &str, maker: &str) -> Case {
+    let made = format!("{maker} {words}");
+    let fill = Fill::Call(made.split_whitespace().map(str::to_owned).collect());
+    Case { fill, lasting: true, ..Case::new(name, &format!("BENCH.FLOOR {words}")) }
 }
 
 fn buckets(command: &str) -> Vec<Case> {
@@ -213,7 +212,7 @@ fn buckets(command: &str) -> Vec<Case> {
     };
     vec![
         case("allowed", "b:__rand_int__ 1000 10").allowed().quick().single(),
-        case("denied", "b:__rand_int__ 10 1 PER 86400000").denied_after("COST 10").quick().single(),
+        case("denied", "b:__rand_int__ 1 0.0001").denied_as_filled().quick().single(),
         case("one hot key, allowed", "hot 1000000000 1000000").allowed(),
         case("1,000,000 keys, allowed", "b:__rand_int__ 1000000 1 PER 86400000").allowed().many(),
     ]
@@ -297,8 +296,10 @@ fn throttle(name: &str, command: &str) -> Vec<Case> {
     };
     let allowed = case("allowed", "c:__rand_int__ 999 10 1");
     let denied = case("denied", "c:__rand_int__ 0 1 86400");
-    let same = denied.fill.clone();
-    vec![Case { answers: Some(0), ..allowed }, Case { answers: Some(1), ..denied.denied(same) }]
+    vec![
+        Case { answers: Some(0), ..allowed },
+        Case { answers: Some(1), ..denied.denied_as_filled() },
+    ]
 }
 
 /// The server's counter with a bound, a fixed window.

@@ -331,6 +331,10 @@ impl HitLog {
     /// Moves all hits back by `ms`, since the clock that timed them was set back.
     pub fn move_back(&mut self, ms: i64) {
         debug_assert!(ms >= 0);
+        // Almost always: the blocks are many.
+        if ms == 0 {
+            return;
+        }
         self.recent.open.time_ms = self.recent.open.time_ms.saturating_sub(ms);
         for block in &mut self.blocks {
             block.first_ms = block.first_ms.saturating_sub(ms);

@@ -36,7 +36,7 @@ impl Profiler {
              --callgrind-out-file={} redis-server",
             out.display()
         );
-        let server = Server::with(&Config::new().server(&command));
+        let server = Server::with(&Config::new().client_time().server(&command));
         let info = server.client().info("server");
         let process = field(&info, "process_id").expect("it is told");
         let process = process.parse().expect("a number");
