@@ -456,7 +456,13 @@ impl HitLog {
             return;
         }
         self.reserve();
-        self.blocks.push_back(Block::new(run, before));
+        let mut block = Block::empty(before);
+        if self.blocks.len() > self.forgotten {
+            // One that follows a full one will be full too: it need not grow step by step.
+            block.bytes.reserve_exact(BLOCK_BYTES);
+        }
+        block.repack(&[run]);
+        self.blocks.push_back(block);
     }
 
     /// Index of the live block that begins at or before `time_ms`, else of the oldest; of none if
@@ -535,12 +541,6 @@ impl PartialEq for HitLog {
 impl Eq for HitLog {}
 
 impl Block {
-    fn new(run: Run, before: u64) -> Block {
-        let mut block = Block::empty(before);
-        block.repack(&[run]);
-        block
-    }
-
     /// A block without runs, which only stands until it gets some.
     fn empty(before: u64) -> Block {
         Block { first_ms: 0, last_ms: 0, before, start: 0, bytes: vec![] }
