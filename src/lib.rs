@@ -4,9 +4,9 @@
 //! the state of its key become a decision and, where something changes, the next state
 //! ([`algorithm`]); the next state is stored ([`packed`]) and replicated ([`codec`]) as bytes, the
 //! decision becomes integers ([`reply`]); [`report`] is for whoever looks at a key. All of that is
-//! pure: no clock, key, log or server type, no float, no unsafe code. [`watch`] counts decisions
-//! and remembers denials for operators. Only `module`, behind the feature of that name, knows the
-//! server.
+//! pure: no clock, key, log or server type, no float, no unsafe code. [`departures`] orders those
+//! whose reply is held. [`watch`] counts decisions and remembers denials for operators. Only
+//! `module`, behind the feature of that name, knows the server.
 //!
 //! The contract of the commands is `docs/commands.md`; the reasons for the design are in
 //! `docs/DESIGN.md`.
@@ -24,6 +24,7 @@
 pub mod algorithm;
 pub mod args;
 pub mod codec;
+pub mod departures;
 pub mod error;
 pub mod limits;
 pub mod packed;

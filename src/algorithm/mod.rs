@@ -143,6 +143,23 @@ pub struct Decision {
     pub delay_us: u64,
 }
 
+impl Decision {
+    /// The answer to a request that was held for `waited_us` before it was answered: all waits are
+    /// shorter by that.
+    pub fn after_waiting(&self, waited_us: u64) -> Decision {
+        let retry_after = match self.retry_after {
+            Wait::Us(us) => Wait::Us(us.saturating_sub(waited_us)),
+            Wait::Never => Wait::Never,
+        };
+        Decision {
+            retry_after,
+            reset_after_us: self.reset_after_us.saturating_sub(waited_us),
+            delay_us: self.delay_us.saturating_sub(waited_us),
+            ..*self
+        }
+    }
+}
+
 /// A limiter, as the code that serves all of them sees it.
 pub trait Limiter {
     /// Whether an allowed request may have to be held, so that the reply tells the delay.
