@@ -24,6 +24,8 @@ pub enum Error {
     Reserve,
     /// The value of `MAXDELAY` is no integer in its range.
     MaxDelay,
+    /// The value of `WAIT` is no integer in its range.
+    Wait,
     /// The value of `RESOLUTION` is no integer in its range.
     Resolution,
     /// The value of `AT` is no integer in its range.
@@ -69,6 +71,8 @@ pub enum Error {
     Twice(&'static str),
     /// `FORCE` with an option that it excludes.
     ForceExcludes,
+    /// `WAIT` with an option that it excludes.
+    WaitExcludes,
     /// `AT`, while the configuration does not let callers bring their own clock.
     ClientTime,
     /// The call would leave the key more than 100 years from its reset.
@@ -101,6 +105,7 @@ impl fmt::Display for Error {
             Error::Cost => "ERR COST must be an integer from 0 to 9007199254740992",
             Error::Reserve => "ERR RESERVE must be an integer from 0 to 9007199254740992",
             Error::MaxDelay => "ERR MAXDELAY must be an integer from 0 to 315360000000",
+            Error::Wait => "ERR WAIT must be an integer from 0 to 315360000000",
             Error::Resolution => "ERR RESOLUTION must be an integer from 1 to 315360000000",
             Error::At => "ERR AT must be an integer from 0 to 9007199254740992",
             Error::Refund => "ERR n must be an integer from 1 to 9007199254740992",
@@ -134,7 +139,8 @@ impl fmt::Display for Error {
             }
             Error::NoValue(option) => return write!(f, "ERR {option} needs a value after it"),
             Error::Twice(option) => return write!(f, "ERR {option} may be given only once"),
-            Error::ForceExcludes => "ERR FORCE excludes PEEK, RESERVE, SHADOW and MAXDELAY",
+            Error::ForceExcludes => "ERR FORCE excludes PEEK, RESERVE, SHADOW, MAXDELAY and WAIT",
+            Error::WaitExcludes => "ERR WAIT excludes PEEK, SHADOW, AT, MAXDELAY and FORCE",
             Error::ClientTime => "ERR AT is refused unless the configuration rl.client-time is yes",
             Error::TooSlow => {
                 "ERR capacity and COST against rate must leave the key at most 100 years from its \

@@ -72,6 +72,10 @@ fn options_in_any_order_and_case() {
     }
     let call = leaky_bucket("10 1 maxdelay 250").expect("a call");
     assert_eq!(call.request, Request { max_delay_ms: Some(250), ..Request::ONE });
+    assert!(!call.waits);
+    // The longest delay is the same; only the reply is held.
+    let waiting = leaky_bucket("10 1 wait 250").expect("a call");
+    assert_eq!(waiting, Call { waits: true, ..call });
     let call = sliding_window("10 1000 resolution 100 cost 0").expect("a call");
     assert_eq!(call.request, Request { cost: 0, resolution_ms: 100, ..Request::ONE });
     let call = token_bucket("10 1 COST 50 FORCE").expect("a call");
@@ -97,7 +101,7 @@ fn looks_and_refunds() {
 }
 
 /// Every integer with its place in a line, its range and the beginning of its error.
-const INTEGERS: [(Command, &str, u64, u64, &str); 15] = [
+const INTEGERS: [(Command, &str, u64, u64, &str); 16] = [
     (Command::TokenBucket, "? 1", 1, limits::MAX_UNITS, "ERR capacity must"),
     (Command::LeakyBucket, "? 1", 1, limits::MAX_UNITS, "ERR capacity must"),
     (Command::SlidingWindow, "? 1", 1, limits::MAX_UNITS, "ERR limit must"),
@@ -105,6 +109,7 @@ const INTEGERS: [(Command, &str, u64, u64, &str); 15] = [
     (Command::TokenBucket, "1 1 PER ?", 1, limits::MAX_DURATION_MS, "ERR PER must"),
     (Command::LeakyBucket, "1 1 PER ?", 1, limits::MAX_DURATION_MS, "ERR PER must"),
     (Command::LeakyBucket, "1 1 MAXDELAY ?", 0, limits::MAX_DURATION_MS, "ERR MAXDELAY must"),
+    (Command::LeakyBucket, "1 1 WAIT ?", 0, limits::MAX_DURATION_MS, "ERR WAIT must"),
     (Command::SlidingWindow, "1 1 RESOLUTION ?", 1, limits::MAX_DURATION_MS, "ERR RESOLUTION must"),
     (Command::TokenBucket, "1 1 COST ?", 0, limits::MAX_UNITS, "ERR COST must"),
     (Command::SlidingWindow, "1 1 COST ?", 0, limits::MAX_UNITS, "ERR COST must"),
@@ -314,8 +319,22 @@ fn force_excludes_what_asks_instead_of_takes() {
         assert_eq!(command.error(&words("1 1 FORCE COST 0 AT 1")), None);
         assert_eq!(command.error(&words("1 1 PEEK SHADOW RESERVE 1")), None);
     }
-    let error = Command::LeakyBucket.error(&words("1 1 MAXDELAY 0 FORCE"));
-    assert_eq!(error, Some(Error::ForceExcludes));
+    for line in ["1 1 MAXDELAY 0 FORCE", "1 1 WAIT 0 FORCE", "1 1 FORCE PEEK WAIT 1 AT 1"] {
+        let error = Command::LeakyBucket.error(&words(line));
+        assert_eq!(error, Some(Error::ForceExcludes), "{line}");
+    }
+}
+
+#[test]
+fn wait_excludes_what_cannot_be_waited_for() {
+    for option in ["PEEK", "SHADOW", "AT 0", "AT 1", "MAXDELAY 0", "MAXDELAY 1"] {
+        for line in [format!("1 1 WAIT 1 {option}"), format!("1 1 {option} WAIT 0")] {
+            let error = Command::LeakyBucket.error(&words(&line));
+            assert_eq!(error, Some(Error::WaitExcludes), "{line}");
+        }
+    }
+    let error = Command::LeakyBucket.error(&words("1 1 WAIT 1 COST 0 RESERVE 1 PER 5"));
+    assert_eq!(error, None);
 }
 
 /// The first wrong argument is named, and a missing one as if it were wrong.
@@ -431,6 +450,8 @@ fn within_ranges(call: &Call<bucket::Quota>) -> Result<(), TestCaseError> {
     let scale = 10_u64.pow(u32::from(quota.rate.decimals));
     prop_assert!((1..=limits::MAX_RATE * scale).contains(&quota.rate.mantissa));
     prop_assert!(call.at_ms.is_none_or(|at_ms| at_ms <= limits::MAX_TIME_MS));
+    let excluded = call.request.peek || call.request.shadow || call.at_ms.is_some();
+    prop_assert!(!call.waits || call.request.max_delay_ms.is_some() && !excluded);
     request_within_ranges(&call.request)
 }
 

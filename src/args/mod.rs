@@ -24,6 +24,8 @@ pub struct Call<Q> {
     pub request: Request,
     /// The caller's own time, in ms since the epoch.
     pub at_ms: Option<u64>,
+    /// The reply is to come when the request may go; the longest delay is that of the request.
+    pub waits: bool,
 }
 
 /// `capacity rate [PER ms] [option ...]`, as `RL.TOKENBUCKET` takes them.
@@ -36,7 +38,7 @@ pub fn token_bucket<'a>(
     bucket(words.into_iter(), &TOKEN_BUCKET)
 }
 
-/// `capacity rate [PER ms] [MAXDELAY ms] [option ...]`, as `RL.LEAKY` takes them.
+/// `capacity rate [PER ms] [MAXDELAY ms | WAIT ms] [option ...]`, as `RL.LEAKY` takes them.
 ///
 /// # Errors
 /// One for the first argument that is wrong.
@@ -56,7 +58,7 @@ pub fn sliding_window<'a>(
     let mut words = words.into_iter();
     let quota = window_limit(&mut words)?;
     let options = Options::parse(words, &SLIDING_WINDOW)?;
-    Ok(Call { quota, request: options.request, at_ms: options.at_ms })
+    Ok(options.call(quota))
 }
 
 /// `[COST n] [AT ms]`, as `RL.PEEK` takes them.
@@ -66,7 +68,7 @@ pub fn sliding_window<'a>(
 pub fn peek<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Result<Call<()>, Error> {
     let options = Options::parse(words.into_iter(), &PEEK)?;
     let request = Request::look(options.request.cost);
-    Ok(Call { quota: (), request, at_ms: options.at_ms })
+    Ok(Call { request, ..options.call(()) })
 }
 
 /// `[AT ms]`, as `RL.INFO` takes it: the caller's time in ms.
@@ -108,7 +110,8 @@ pub fn throttle<'a>(
     }
     let rate = Rate { mantissa: count, decimals: 0 };
     let quota = bucket::Quota { capacity: max_burst + 1, rate, period_ms: period_s * 1000 };
-    Ok(Call { quota, request: Request { cost, ..Request::ONE }, at_ms: None })
+    let request = Request { cost, ..Request::ONE };
+    Ok(Call { quota, request, at_ms: None, waits: false })
 }
 
 fn bucket<'a>(
@@ -127,8 +130,7 @@ fn bucket_limit<'a>(words: &mut impl Iterator<Item = &'a [u8]>) -> Result<(u64, 
 }
 
 fn bucket_call((capacity, rate): (u64, Rate), options: &Options) -> Call<bucket::Quota> {
-    let quota = bucket::Quota { capacity, rate, period_ms: options.period_ms };
-    Call { quota, request: options.request, at_ms: options.at_ms }
+    options.call(bucket::Quota { capacity, rate, period_ms: options.period_ms })
 }
 
 /// `limit window-ms`, which every sliding window begins with.
@@ -161,6 +163,7 @@ const LEAKY_BUCKET: Accepts = Accepts {
     names: &[
         Name::Per,
         Name::MaxDelay,
+        Name::Wait,
         Name::Cost,
         Name::Peek,
         Name::Force,
@@ -168,7 +171,7 @@ const LEAKY_BUCKET: Accepts = Accepts {
         Name::Shadow,
         Name::At,
     ],
-    listed: "PER, MAXDELAY, COST, PEEK, FORCE, RESERVE, SHADOW, AT",
+    listed: "PER, MAXDELAY, WAIT, COST, PEEK, FORCE, RESERVE, SHADOW, AT",
 };
 const SLIDING_WINDOW: Accepts = Accepts {
     names: &[
@@ -189,6 +192,7 @@ const TIME: Accepts = Accepts { names: &[Name::At], listed: "AT" };
 enum Name {
     Per,
     MaxDelay,
+    Wait,
     Resolution,
     Cost,
     Peek,
@@ -211,6 +215,7 @@ impl Name {
             Name::Reserve => 1 << 6,
             Name::Shadow => 1 << 7,
             Name::At => 1 << 8,
+            Name::Wait => 1 << 9,
         }
     }
 
@@ -218,6 +223,7 @@ impl Name {
         match self {
             Name::Per => "PER",
             Name::MaxDelay => "MAXDELAY",
+            Name::Wait => "WAIT",
             Name::Resolution => "RESOLUTION",
             Name::Cost => "COST",
             Name::Peek => "PEEK",
@@ -257,12 +263,33 @@ impl Options {
             };
             options.set(name, &mut words)?;
         }
-        const EXCLUDED_BY_FORCE: u32 =
-            Name::Peek.bit() | Name::Shadow.bit() | Name::Reserve.bit() | Name::MaxDelay.bit();
-        if options.request.force && options.given & EXCLUDED_BY_FORCE != 0 {
-            return Err(Error::ForceExcludes);
+        const EXCLUDE: u32 = Name::Force.bit() | Name::Wait.bit();
+        if options.given & EXCLUDE != 0 {
+            options.check_exclusions()?;
         }
         Ok(options)
+    }
+
+    fn check_exclusions(&self) -> Result<(), Error> {
+        const BY_BOTH: u32 = Name::Peek.bit() | Name::Shadow.bit() | Name::MaxDelay.bit();
+        const BY_FORCE: u32 = BY_BOTH | Name::Reserve.bit() | Name::Wait.bit();
+        const BY_WAIT: u32 = BY_BOTH | Name::At.bit();
+        if self.request.force && self.given & BY_FORCE != 0 {
+            return Err(Error::ForceExcludes);
+        }
+        if self.waits() && self.given & BY_WAIT != 0 {
+            return Err(Error::WaitExcludes);
+        }
+        Ok(())
+    }
+
+    const fn waits(&self) -> bool {
+        self.given & Name::Wait.bit() != 0
+    }
+
+    /// The call with these options on a limit.
+    const fn call<Q: Copy>(&self, quota: Q) -> Call<Q> {
+        Call { quota, request: self.request, at_ms: self.at_ms, waits: self.waits() }
     }
 
     fn set<'a>(
@@ -282,6 +309,7 @@ impl Options {
             Name::MaxDelay => {
                 request.max_delay_ms = Some(duration_ms(value()?, 0, Error::MaxDelay)?);
             }
+            Name::Wait => request.max_delay_ms = Some(duration_ms(value()?, 0, Error::Wait)?),
             Name::Resolution => {
                 let min = limits::MIN_DURATION_MS;
                 request.resolution_ms = duration_ms(value()?, min, Error::Resolution)?;

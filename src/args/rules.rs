@@ -126,8 +126,7 @@ fn rule<'a>(
     } else if named("SLIDING") {
         let quota = window_limit(words)?;
         let options = options(words, &SLIDING_WINDOW, last)?;
-        let call = Call { quota, request: options.request, at_ms: options.at_ms };
-        Ok((Rule::SlidingWindow(call), options))
+        Ok((Rule::SlidingWindow(options.call(quota)), options))
     } else {
         Err(Error::UnknownRule(Shown::new(word)))
     }

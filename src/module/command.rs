@@ -12,7 +12,7 @@ use super::clock::Time;
 use super::keyspace::{self, Effect, Slot, Visit};
 use super::server::{Call, KeyName, handle};
 use super::value::Stored;
-use super::watch;
+use super::{waiting, watch};
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::token_bucket::TokenBucket;
@@ -76,8 +76,12 @@ pub unsafe extern "C" fn limit<S: Command>(
     argc: c_int,
 ) -> c_int {
     let body = |call: &Call<'_>| -> Result<(), Error> {
-        let decision = take::<S>(call, S::counters(), &S::parse(call.words())?)?;
-        call.reply_integers(Reply::of::<S>(&decision).as_slice());
+        let asked = S::parse(call.words())?;
+        let time = Time::read(asked.at_ms)?;
+        let decision = take::<S>(call, S::counters(), &asked, &time)?;
+        if !(asked.waits && waiting::hold(call, &asked.request, &decision, time.server_us())) {
+            call.reply_integers(Reply::of::<S>(&decision).as_slice());
+        }
         Ok(())
     };
     handle(ctx, argv, argc, watch::counting_errors(S::counters(), body))
@@ -91,7 +95,8 @@ pub unsafe extern "C" fn throttle(
 ) -> c_int {
     let body = |call: &Call<'_>| -> Result<(), Error> {
         let asked = args::throttle(call.words())?;
-        let decision = take::<TokenBucket>(call, &watch::THROTTLE, &asked)?;
+        let time = Time::read(None)?;
+        let decision = take::<TokenBucket>(call, &watch::THROTTLE, &asked, &time)?;
         call.reply_integers(&reply::throttle(&decision));
         Ok(())
     };
@@ -103,8 +108,8 @@ fn take<S: Stored>(
     call: &Call<'_>,
     counters: &'static Counters,
     asked: &args::Call<S::Quota>,
+    time: &Time,
 ) -> Result<Decision, Error> {
-    let time = Time::read(asked.at_ms)?;
     let name = call.key_name()?;
     let slot = Slot::<S>::open(call, name)?;
     let (decision, change) = slot.decide(&asked.quota, &asked.request, time.clock)?;
@@ -112,7 +117,7 @@ fn take<S: Stored>(
         slot.ask_for_memory(call, &change)?;
         slot.write(call, &change, time.expire_ms(decision.reset_after_us))?;
     }
-    watch::decided(call, counters, name, &asked.request, &decision, &time);
+    watch::decided(call, counters, name, &asked.request, &decision, time);
     notify(call, name, &asked.request, &decision);
     Ok(decision)
 }

@@ -3,8 +3,9 @@
 //! [`command`] is the pipeline of a call and [`all`] that of several limits at once, [`keyspace`]
 //! the keys, [`data_type`] the callbacks of the values and [`value`] how they lie in memory,
 //! [`config`] the options, [`registry`] the table of commands, [`clock`] the time, [`memory`] its
-//! limit, [`listeners`] who gets effects. [`watch`] sees what is decided, and [`show`] tells it to
-//! operators. [`server`] wraps the server's API. Nothing outside this folder knows a server.
+//! limit, [`listeners`] who gets effects, [`waiting`] the replies that are held. [`watch`] sees
+//! what is decided, and [`show`] tells it to operators. [`server`] wraps the server's API. Nothing
+//! outside this folder knows a server.
 
 mod all;
 mod clock;
@@ -18,6 +19,7 @@ mod registry;
 mod server;
 mod show;
 mod value;
+mod waiting;
 mod watch;
 
 use std::ffi::c_int;

@@ -96,6 +96,17 @@ const LIMIT: Argument = integer(c"limit");
 const WINDOW: Argument = integer(c"window-ms");
 const PER: Argument = value(c"period-ms", c"PER");
 const MAXDELAY: Argument = value(c"max-delay-ms", c"MAXDELAY");
+const DELAY: Argument = Argument {
+    name: c"longest-delay",
+    kind: kind::ONEOF,
+    token: None,
+    optional: true,
+    multiple: false,
+    parts: &[
+        Argument { optional: false, ..MAXDELAY },
+        Argument { optional: false, ..value(c"max-wait-ms", c"WAIT") },
+    ],
+};
 const RESOLUTION: Argument = value(c"resolution-ms", c"RESOLUTION");
 const COST: Argument = value(c"cost", c"COST");
 const RESERVE: Argument = value(c"reserve", c"RESERVE");
@@ -164,7 +175,7 @@ static COMMANDS: [Entry; 12] = [
         keys: Keys::One(UPDATE),
         summary: c"Adds to a bucket that drains at a constant rate, and tells how long to wait.",
         complexity: c"O(1)",
-        arguments: &[KEY, CAPACITY, RATE, PER, MAXDELAY, COST, PEEK, FORCE, RESERVE, SHADOW, AT],
+        arguments: &[KEY, CAPACITY, RATE, PER, DELAY, COST, PEEK, FORCE, RESERVE, SHADOW, AT],
     },
     Entry {
         name: c"rl.sliding",

@@ -35,15 +35,17 @@ pub(super) fn absent(name: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(name))
 }
 
+/// Ends the function with the name of the first function of the API that is not there.
+macro_rules! first_absent {
+    ($($name:ident),* $(,)?) => {
+        // SAFETY: the server fills the table of functions in once, before this is called.
+        $(if unsafe { raw::$name }.is_none() { return Some(stringify!($name)); })*
+    };
+}
+
 /// The name of the first function of the API that the module cannot do without and that the
 /// server does not have.
 pub fn missing_function() -> Option<&'static str> {
-    macro_rules! first_absent {
-        ($($name:ident),* $(,)?) => {
-            // SAFETY: the server fills the table of functions in once, before this is called.
-            $(if unsafe { raw::$name }.is_none() { return Some(stringify!($name)); })*
-        };
-    }
     first_absent!(
         RedisModule_Call,
         RedisModule_CallReplyStringPtr,
@@ -99,6 +101,21 @@ pub fn missing_function() -> Option<&'static str> {
         RedisModule_SignalModifiedKey,
         RedisModule_StringPtrLen,
         RedisModule_SubscribeToServerEvent,
+    );
+    missing_to_hold()
+}
+
+/// The same of the functions that hold replies.
+fn missing_to_hold() -> Option<&'static str> {
+    first_absent!(
+        RedisModule_BlockClient,
+        RedisModule_CreateTimer,
+        RedisModule_EventLoopAdd,
+        RedisModule_GetBlockedClientHandle,
+        RedisModule_GetBlockedClientPrivateData,
+        RedisModule_GetDetachedThreadSafeContext,
+        RedisModule_SetDisconnectCallback,
+        RedisModule_UnblockClient,
     );
     None
 }
@@ -204,6 +221,11 @@ pub fn handle<E: fmt::Display>(
 }
 
 impl<'a> Call<'a> {
+    /// The server's context of the call.
+    pub fn context(&self) -> *mut raw::RedisModuleCtx {
+        self.ctx
+    }
+
     /// The argument that names the key.
     ///
     /// # Errors

@@ -8,7 +8,6 @@ use std::env;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-use super::support::{Config, Server, until};
+use super::support::{Config, Server, c_library, until};
 
 /// µs in an hour.
 pub const HOUR_US: i64 = 3_600_000_000;
@@ -89,22 +88,5 @@ fn map(path: &Path) -> &'static AtomicI64 {
 /// The library that moves a server's clock, compiled once a run.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clock/set_clock.c");
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libset_clock.so");
-        let own = built.with_extension(std::process::id().to_string());
-        let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-        let output = Command::new(&compiler)
-            .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
-            .args([&own, &source])
-            .output();
-        let output = output.unwrap_or_else(|error| {
-            panic!("no C compiler {compiler} ({error}): install one, the package gcc on Debian")
-        });
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{compiler} does not compile set_clock.c:\n{said}");
-        // Another run may do the same at this moment: both move a whole file into place.
-        fs::rename(&own, &built).expect("a file can be renamed");
-        built
-    })
+    LIBRARY.get_or_init(|| c_library("tests/clock/set_clock.c"))
 }

@@ -33,13 +33,15 @@ const PER: &str = "ERR PER must be an integer from 1 to 315360000000";
 const COST: &str = "ERR COST must be an integer from 0 to 9007199254740992";
 const RESERVE: &str = "ERR RESERVE must be an integer from 0 to 9007199254740992";
 const MAXDELAY: &str = "ERR MAXDELAY must be an integer from 0 to 315360000000";
+const WAIT: &str = "ERR WAIT must be an integer from 0 to 315360000000";
 const RESOLUTION: &str = "ERR RESOLUTION must be an integer from 1 to 315360000000";
 const AT: &str = "ERR AT must be an integer from 0 to 9007199254740992";
 const REFUND: &str = "ERR n must be an integer from 1 to 9007199254740992";
 const COUNT: &str = "ERR COUNT must be an integer from 1 to 10000";
 const LOG_N: &str = "ERR n must be an integer from 1 to 100000";
 const CLIENT_TIME: &str = "ERR AT is refused unless the configuration rl.client-time is yes";
-const FORCE: &str = "ERR FORCE excludes PEEK, RESERVE, SHADOW and MAXDELAY";
+const FORCE: &str = "ERR FORCE excludes PEEK, RESERVE, SHADOW, MAXDELAY and WAIT";
+const WAIT_EXCLUDES: &str = "ERR WAIT excludes PEEK, SHADOW, AT, MAXDELAY and FORCE";
 const TOO_SLOW: &str =
     "ERR capacity and COST against rate must leave the key at most 100 years from its reset";
 const TOO_MANY: &str = "ERR COST must leave at most 9007199254740992 units recorded in the key";
@@ -47,7 +49,7 @@ const TOO_MANY: &str = "ERR COST must leave at most 9007199254740992 units recor
 /// Each command with the options that it names when it is given another.
 const OPTIONS: [(&str, &str); 8] = [
     ("RL.TOKENBUCKET k 5 1", "PER, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
-    ("RL.LEAKY k 5 1", "PER, MAXDELAY, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
+    ("RL.LEAKY k 5 1", "PER, MAXDELAY, WAIT, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
     ("RL.SLIDING k 5 1000", "RESOLUTION, COST, PEEK, FORCE, RESERVE, SHADOW, AT"),
     ("RL.PEEK k", "COST, AT"),
     ("RL.REFUND k 1", "AT"),
@@ -187,6 +189,7 @@ const INTEGERS: &[(&str, &str, &[&str])] = &[
     ("RL.TOKENBUCKET k 5 1 PER {}", PER, &["0", "315360000001"]),
     ("RL.LEAKY k 5 1 PER {}", PER, &["0", "315360000001"]),
     ("RL.LEAKY k 5 1 MAXDELAY {}", MAXDELAY, &["315360000001"]),
+    ("RL.LEAKY k 5 1 WAIT {}", WAIT, &["315360000001"]),
     ("RL.SLIDING k 5 1000 RESOLUTION {}", RESOLUTION, &["0", "315360000001"]),
     ("RL.TOKENBUCKET k 5 1 COST {}", COST, &["9007199254740993"]),
     ("RL.LEAKY k 5 1 COST {}", COST, &["9007199254740993"]),
@@ -210,6 +213,7 @@ const SINGLE: &[(&str, &str)] = &[
     ("RL.TOKENBUCKET k 5 1 COST", "ERR COST needs a value after it"),
     ("RL.TOKENBUCKET k 5 1 peek reserve", "ERR RESERVE needs a value after it"),
     ("RL.LEAKY k 5 1 MAXDELAY", "ERR MAXDELAY needs a value after it"),
+    ("RL.LEAKY k 5 1 WAIT", "ERR WAIT needs a value after it"),
     ("RL.SLIDING k 5 1000 RESOLUTION", "ERR RESOLUTION needs a value after it"),
     ("RL.SLIDING k 5 1000 COST 1 AT", "ERR AT needs a value after it"),
     ("RL.PEEK k COST", "ERR COST needs a value after it"),
@@ -222,6 +226,7 @@ const SINGLE: &[(&str, &str)] = &[
     ("RL.TOKENBUCKET k 5 1 FORCE FORCE", "ERR FORCE may be given only once"),
     ("RL.LEAKY k 5 1 SHADOW SHADOW", "ERR SHADOW may be given only once"),
     ("RL.LEAKY k 5 1 MAXDELAY 1 MAXDELAY 1", "ERR MAXDELAY may be given only once"),
+    ("RL.LEAKY k 5 1 WAIT 1 wait 1", "ERR WAIT may be given only once"),
     ("RL.SLIDING k 5 1000 RESERVE 1 RESERVE 1", "ERR RESERVE may be given only once"),
     ("RL.SLIDING k 5 1000 RESOLUTION 1 RESOLUTION 1", "ERR RESOLUTION may be given only once"),
     ("RL.SLIDING k 5 1000 AT 1 AT 1", "ERR AT may be given only once"),
@@ -241,6 +246,13 @@ const SINGLE: &[(&str, &str)] = &[
     ("RL.LEAKY k 5 1 FORCE MAXDELAY 100", FORCE),
     ("RL.LEAKY k 5 1 MAXDELAY 0 FORCE", FORCE),
     ("RL.LEAKY k 5 1 FORCE SHADOW", FORCE),
+    ("RL.LEAKY k 5 1 WAIT 0 FORCE", FORCE),
+    ("RL.LEAKY k 5 1 FORCE WAIT 100", FORCE),
+    ("RL.LEAKY k 5 1 WAIT 100 PEEK", WAIT_EXCLUDES),
+    ("RL.LEAKY k 5 1 SHADOW WAIT 100", WAIT_EXCLUDES),
+    ("RL.LEAKY k 5 1 WAIT 100 AT 0", WAIT_EXCLUDES),
+    ("RL.LEAKY k 5 1 WAIT 100 MAXDELAY 100", WAIT_EXCLUDES),
+    ("RL.LEAKY k 5 1 MAXDELAY 100 WAIT 0", WAIT_EXCLUDES),
     ("RL.SLIDING k 5 1000 FORCE PEEK", FORCE),
     ("RL.SLIDING k 5 1000 RESERVE 1 FORCE", FORCE),
     ("RL.SLIDING k 5 1000 shadow force", FORCE),
@@ -324,6 +336,8 @@ pub const ACCEPTED: &[&str] = &[
     "RL.LEAKY k 1 0.000000001",
     "RL.LEAKY k 5 1 MAXDELAY 0",
     "RL.LEAKY k 5 1 MAXDELAY 315360000000",
+    "RL.LEAKY k 5 1 WAIT 0",
+    "RL.LEAKY k 5 1 WAIT 315360000000 PER 1 COST 1 RESERVE 1",
     "RL.LEAKY k 5 1 MAXDELAY 1 PER 1 COST 1 PEEK RESERVE 1 SHADOW AT 0",
     "RL.SLIDING k 1 1",
     "RL.SLIDING k 9007199254740992 315360000000 COST 9007199254740992",

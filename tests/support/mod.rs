@@ -15,6 +15,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod beside;
+mod c_library;
 mod client;
 pub mod cluster;
 mod dice;
@@ -28,6 +29,7 @@ mod version;
 mod wait;
 
 pub use beside::beside;
+pub use c_library::c_library;
 pub use client::{Client, pack, quoted, words};
 pub use dice::{Dice, KEYS_OF_EACH};
 pub use launch::Config;
