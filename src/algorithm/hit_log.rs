@@ -1,7 +1,7 @@
 //! Hit log: the hits of one window in order of time, as runs of (time, count), in few bytes.
 //!
 //! The newest run is open: more hits of its millisecond only raise its count. It and a few before
-//! it lie in the log itself ([`Recent`]), so that a short log is one piece of memory and a long one
+//! it lie in the log itself (`Recent`), so that a short log is one piece of memory and a long one
 //! is touched at its end only now and then. Older runs are packed into blocks of at most
 //! `BLOCK_BYTES`, each run as the distance to the one before it and, where it is not 1, its count:
 //! two bytes for a single hit that comes within 8 s of the one before. Each block knows its first
