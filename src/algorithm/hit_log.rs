@@ -211,6 +211,10 @@ impl HitLog {
         });
         let block = self.blocks.get((self.forgotten + index).saturating_sub(1))?;
         let mut units = block.before.wrapping_sub(oldest.before);
+        if n <= units + 1 {
+            // A denial asks for the oldest hit: the header knows it.
+            return Some(block.first_ms);
+        }
         let mut found = block.last_ms;
         block.runs(|run, _| {
             units = units.saturating_add(run.count);
