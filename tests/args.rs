@@ -3,6 +3,11 @@
 
 mod model;
 
+#[path = "args/rules.rs"]
+mod rules;
+#[path = "args/throttle.rs"]
+mod throttle;
+
 use proptest::prelude::*;
 use redis_rl::algorithm::Request;
 use redis_rl::algorithm::bucket::{self, Rate};

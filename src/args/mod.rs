@@ -90,11 +90,12 @@ pub fn refund<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Result<(u64, Opt
 }
 
 /// `max-burst count period-s [quantity]`, as `RL.THROTTLE` takes them: a token bucket of one more
-/// than `max-burst`.
+/// than `max-burst`. `command` is the name under which it is called.
 ///
 /// # Errors
 /// One for the first argument that is wrong.
 pub fn throttle<'a>(
+    command: &'static str,
     words: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Call<bucket::Quota>, Error> {
     let mut words = words.into_iter();
@@ -106,7 +107,7 @@ pub fn throttle<'a>(
         None => 1,
     };
     if words.next().is_some() {
-        return Err(Error::Arity("rl.throttle"));
+        return Err(Error::Arity(command));
     }
     let rate = Rate { mantissa: count, decimals: 0 };
     let quota = bucket::Quota { capacity: max_burst + 1, rate, period_ms: period_s * 1000 };

@@ -93,14 +93,26 @@ pub unsafe extern "C" fn throttle(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| -> Result<(), Error> {
-        let asked = args::throttle(call.words())?;
-        let time = Time::read(None)?;
-        let decision = take::<TokenBucket>(call, &watch::THROTTLE, &asked, &time)?;
-        call.reply_integers(&reply::throttle(&decision));
-        Ok(())
-    };
+    let body = |call: &Call<'_>| throttle_as("rl.throttle", call);
     handle(ctx, argv, argc, watch::counting_errors(&watch::THROTTLE, body))
+}
+
+/// `CL.THROTTLE`: the same under the name of redis-cell.
+pub unsafe extern "C" fn throttle_compatible(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    let body = |call: &Call<'_>| throttle_as("cl.throttle", call);
+    handle(ctx, argv, argc, watch::counting_errors(&watch::THROTTLE, body))
+}
+
+fn throttle_as(command: &'static str, call: &Call<'_>) -> Result<(), Error> {
+    let asked = args::throttle(command, call.words())?;
+    let time = Time::read(None)?;
+    let decision = take::<TokenBucket>(call, &watch::THROTTLE, &asked, &time)?;
+    call.reply_integers(&reply::throttle(&decision));
+    Ok(())
 }
 
 /// Decides one limit on the call's key, writes what changes and tells who wants to know.

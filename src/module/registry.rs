@@ -154,7 +154,8 @@ const THROTTLE: Entry = Entry {
 };
 
 /// The command of redis-cell, for clients that know no other.
-static COMPATIBLE: Entry = Entry { name: c"cl.throttle", ..THROTTLE };
+static COMPATIBLE: Entry =
+    Entry { name: c"cl.throttle", handler: command::throttle_compatible, ..THROTTLE };
 
 static COMMANDS: [Entry; 12] = [
     Entry {
