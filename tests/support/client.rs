@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use redis::{Parser, Value};
 
-use super::{Reply, bytes, error_text, text};
+use super::{Reply, Several, bytes, error_text, text};
 
 /// Longest time that an answer may take before the test fails instead of hanging.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -54,6 +54,12 @@ impl Client {
     pub fn limit(&mut self, line: &str) -> Reply {
         let value = self.run(line);
         Reply::new(&value).unwrap_or_else(|| panic!("{line}: {value:?} is no limiter's reply"))
+    }
+
+    /// Runs RL.ALL, which must be answered with the answers of its rules.
+    pub fn all(&mut self, line: &str) -> Several {
+        let value = self.run(line);
+        Several::new(&value).unwrap_or_else(|| panic!("{line}: {value:?} is no reply of RL.ALL"))
     }
 
     /// Runs a command that must be refused and returns the error's whole text.

@@ -35,7 +35,7 @@ pub use dice::{Dice, KEYS_OF_EACH};
 pub use launch::Config;
 pub use payload::Payload;
 pub use replica::{offset, wait_for_replica};
-pub use reply::{Reply, bytes, error_text, field, int, ints, list, text};
+pub use reply::{Reply, Several, bytes, error_text, field, int, ints, list, text};
 pub use server::Server;
 pub use snapshot::Snapshot;
 pub use version::{Product, Version};

@@ -47,6 +47,34 @@ impl fmt::Debug for Reply {
     }
 }
 
+/// The answer of RL.ALL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Several {
+    /// 1 allowed and taken by all, 0 denied, 2 let through by SHADOW.
+    pub allowed: i64,
+    /// The first rule that does not allow, -1 if all do.
+    pub over: i64,
+    /// The longest wait of all rules in ms, -1 if one of them is never.
+    pub retry_after_ms: i64,
+    /// The answer of each rule.
+    pub rules: Vec<Reply>,
+}
+
+impl Several {
+    /// The answer's elements; none for anything but three integers and the answers of rules.
+    pub fn new(value: &Value) -> Option<Several> {
+        let Value::Array(items) = value else { return None };
+        let [Value::Int(allowed), Value::Int(over), Value::Int(retry_after_ms), rules @ ..] =
+            &items[..]
+        else {
+            return None;
+        };
+        let (allowed, over, retry_after_ms) = (*allowed, *over, *retry_after_ms);
+        let rules = rules.iter().map(Reply::new).collect::<Option<Vec<_>>>()?;
+        Some(Several { allowed, over, retry_after_ms, rules })
+    }
+}
+
 /// The whole line of an error, or none if the value is none.
 pub fn error_text(value: &Value) -> Option<String> {
     match value {
