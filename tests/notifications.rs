@@ -183,6 +183,59 @@ fn transactions_and_scripts_are_heard_call_by_call() {
     }
 }
 
+/// RL.ALL is heard once for each key that takes, in the order of its keys, or once for the first one
+/// that denies.
+#[test]
+fn several_limits_are_heard_key_by_key() {
+    let server = Server::start();
+    let mut listener = Listener::new(&server, "Ed");
+    let rules = "TOKENBUCKET 2 1 PER 3600000 LEAKY 2 1 PER 3600000 SLIDING 2 3600000";
+    let all = format!("RL.ALL 3 t l s {rules}");
+    let last = |cost: u32| format!("{all} COST {cost}");
+    let leaky = |cost| all.replace("LEAKY 2 1", &format!("LEAKY 2 1 COST {cost}"));
+    let told: [(String, &[&str]); 12] = [
+        (format!("{all} PEEK"), &[]),
+        (all.replace("3600000", "3600000 COST 0"), &[]),
+        (last(3), &["rl.denied s"]),
+        (leaky(3), &["rl.denied l"]),
+        (format!("{} COST 3", leaky(3)), &["rl.denied l"]),
+        (format!("{} SHADOW", last(3)), &[]),
+        (format!("{} PEEK", last(3)), &[]),
+        (all.clone(), &["rl.allowed t", "rl.allowed l", "rl.allowed s"]),
+        (leaky(0), &["rl.allowed t", "rl.allowed s"]),
+        // What changes beside a denial is not heard.
+        (format!("RL.ALL 2 l t LEAKY 3 1 TOKENBUCKET 3 1 COST 4"), &["rl.denied t"]),
+        (format!("{all} COST x"), &[]),
+        ("RL.ALL 2 l t LEAKY 3 1 LEAKY 3 1".to_owned(), &[]),
+    ];
+    for (line, events) in told {
+        listener.caller.run(&line);
+        assert_eq!(listener.events(), events, "{line}");
+    }
+    listener.caller.ok("FLUSHALL");
+    listener.caller.pipeline(&["MULTI", &all, "EXEC"].map(words));
+    let each = ["rl.allowed t", "rl.allowed l", "rl.allowed s"];
+    assert_eq!(listener.events(), each, "in MULTI");
+}
+
+/// RL.THROTTLE is heard as a token bucket is.
+#[test]
+fn a_throttled_call_is_heard_once() {
+    let server = Server::start();
+    let mut listener = Listener::new(&server, "Ed");
+    for (line, event) in [
+        ("RL.THROTTLE k 0 1 3600 0", ""),
+        ("RL.THROTTLE k 0 1 3600", "rl.allowed"),
+        ("RL.THROTTLE k 0 1 3600", "rl.denied"),
+        ("RL.THROTTLE k 0 1 3600 2", "rl.denied"),
+        ("RL.THROTTLE k 0 1 3600 0", ""),
+        ("RL.THROTTLE k 0 1 x", ""),
+    ] {
+        let expected: &[&str] = if event.is_empty() { &[] } else { &[event] };
+        assert_eq!(listener.of(line, "k"), expected, "{line}");
+    }
+}
+
 /// Where a state is replayed nothing is heard: on a replica, which has listeners of its own, and
 /// from files.
 #[test]

@@ -26,6 +26,8 @@ mod mix;
 mod paused;
 #[path = "replication/resync.rs"]
 mod resync;
+#[path = "replication/several.rs"]
+mod several;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

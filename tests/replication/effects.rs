@@ -13,19 +13,19 @@ use super::support::{Client, Config, Server, bytes, list, pack, until, words};
 use super::{FUNCTIONS, LIMITERS, SCRIPT, assert_same};
 
 /// A command, as its words.
-type Command = Vec<Vec<u8>>;
+pub type Command = Vec<Vec<u8>>;
 
 /// The replication stream of a server, read by somebody who claims to be a replica.
-struct Stream {
+pub struct Stream {
     connection: TcpStream,
     parser: Parser,
     /// Marks that were set so far: each ends a stretch of the stream.
-    marks: usize,
+    pub marks: usize,
 }
 
 impl Stream {
     /// Asks for everything, skips the data set, and reads on from there.
-    fn of(server: &Server) -> Stream {
+    pub fn of(server: &Server) -> Stream {
         let mut connection = TcpStream::connect(("127.0.0.1", server.port())).expect("a server");
         connection.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
         let mut sync = Vec::new();
@@ -46,7 +46,7 @@ impl Stream {
     }
 
     /// The commands since the mark before, up to a new one.
-    fn commands(&mut self, client: &mut Client) -> Vec<Command> {
+    pub fn commands(&mut self, client: &mut Client) -> Vec<Command> {
         self.marks += 1;
         client.ok(&format!("SET mark {}", self.marks));
         let mut commands = Vec::new();
@@ -71,7 +71,7 @@ fn is_no_small_talk(command: &Command) -> bool {
 }
 
 /// The names of commands, in lower case.
-fn names(commands: &[Command]) -> Vec<String> {
+pub fn names(commands: &[Command]) -> Vec<String> {
     let name = |command: &Command| String::from_utf8_lossy(&command[0]).to_lowercase();
     commands.iter().map(name).collect()
 }
@@ -147,20 +147,20 @@ fn each_call_that_writes_is_sent_once() {
 }
 
 /// The expiry in the payload of an effect: its first number, less one.
-fn expiry(payload: &[u8]) -> i64 {
+pub fn expiry(payload: &[u8]) -> i64 {
     let ends = payload.iter().position(|&byte| byte < 0x80).expect("a number");
     payload[..=ends].iter().rev().fold(0, |value, byte| value << 7 | i64::from(byte & 0x7f)) - 1
 }
 
 /// Commands with their names in lower case.
-fn lower(commands: &[Command]) -> Vec<Command> {
+pub fn lower(commands: &[Command]) -> Vec<Command> {
     let mut commands = commands.to_vec();
     commands.iter_mut().for_each(|command| command[0].make_ascii_lowercase());
     commands
 }
 
 /// The commands in the append-only file before the mark with this number, once it is there.
-fn in_file(server: &Server, number: usize) -> Vec<Command> {
+pub fn in_file(server: &Server, number: usize) -> Vec<Command> {
     let mut commands = Vec::new();
     until("the append-only file holds what was sent", || {
         commands = all_in_file(server);
