@@ -20,12 +20,22 @@ mod described;
 mod measured;
 #[path = "introspection/no_scripts.rs"]
 mod no_scripts;
+#[path = "introspection/several.rs"]
+mod several;
 
 use support::{Product, Version};
 
 /// The commands for users.
-const COMMANDS: [&str; 6] =
-    ["rl.info", "rl.leaky", "rl.peek", "rl.refund", "rl.sliding", "rl.tokenbucket"];
+const COMMANDS: [&str; 8] = [
+    "rl.all",
+    "rl.info",
+    "rl.leaky",
+    "rl.peek",
+    "rl.refund",
+    "rl.sliding",
+    "rl.throttle",
+    "rl.tokenbucket",
+];
 
 /// The commands for operators.
 const OPERATORS: [&str; 3] = ["rl.log", "rl.stats", "rl.topdenied"];

@@ -6,7 +6,7 @@ use super::PATIENT;
 use super::calls;
 use super::load::{ask, run};
 use super::support::cluster::Cluster;
-use super::support::{Client, Config, int, list, text, words};
+use super::support::{Client, Config, Several, int, list, text, words};
 
 /// BR-258 spring-cloud/spring-cloud-gateway#248, BR-259 apache/shenyu#2808, BR-260
 /// swoft-cloud/swoft#1049, BR-261 zotero/dataserver#63, BR-263 SGrondin/bottleneck#180: on a
@@ -17,9 +17,11 @@ fn every_call_goes_where_its_key_is() {
     let cluster = Cluster::start(&Config::new(), PATIENT);
     every_key_works_without_a_redirect(&cluster);
     keys_of_one_tag_are_together(&cluster);
+    one_call_takes_from_keys_of_one_tag(&cluster);
     // From here on calls go astray on purpose.
     a_call_that_goes_astray_is_sent_on(&cluster);
     the_key_is_found_in_the_words(&cluster);
+    keys_of_several_slots_are_refused(&cluster);
 }
 
 /// The client asks for the topology once. After that no node has to send it elsewhere.
@@ -71,6 +73,51 @@ fn keys_of_one_tag_are_together(cluster: &Cluster) {
     let eval = ["EVAL", script, "2", "{user:7}:second", "{user:7}:hour"];
     assert_eq!(list(&client.call(&eval)), [Value::Int(1), Value::Int(1), Value::Int(998)]);
     expect_no_error(cluster);
+}
+
+/// RL.ALL takes from all keys of a user in one call, which a client library sends to their node
+/// without being told anything: it asks the server where the keys are.
+fn one_call_takes_from_keys_of_one_tag(cluster: &Cluster) {
+    let mut routed = cluster.routed();
+    for user in 0..100 {
+        let (second, hour) = (format!("{{all:{user}}}:second"), format!("{{all:{user}}}:hour"));
+        let rules = "TOKENBUCKET 2 1 PER 3600000 SLIDING 9 3600000";
+        for (allowed, over, remaining) in [(1, -1, 8), (1, -1, 7), (0, 0, 7)] {
+            let call = format!("RL.ALL 2 {second} {hour} {rules}");
+            let answer = run(&mut routed, &call).expect("an answer");
+            let answer = Several::new(&answer).expect("a reply of RL.ALL");
+            assert_eq!((answer.allowed, answer.over), (allowed, over), "{call}");
+            // A rule that would allow answers as a look does.
+            assert_eq!(answer.rules[1].remaining, remaining, "{call}");
+        }
+    }
+    expect_no_error(cluster);
+    let stats = |index: usize| cluster.node(index).client().info("commandstats");
+    for index in 0..3 {
+        assert!(stats(index).contains("cmdstat_rl.all"), "primaries share the calls, {index}");
+    }
+}
+
+/// Keys of two slots are CROSSSLOT at any node, even where one node serves both.
+fn keys_of_several_slots_are_refused(cluster: &Cluster) {
+    let owner = cluster.owner(0);
+    let keys = cluster.keys_in(&(0..=200), "far", 2);
+    let rules = "SLIDING 9 1000 SLIDING 9 1000";
+    let call = format!("RL.ALL 2 {} {} {rules}", keys[0], keys[1]);
+    let same_call = "RL.ALL 2 {s}a {s}b SLIDING 9 1000 SLIDING 9 1000";
+    let (slot, home) = (cluster.slot("s"), cluster.owner(cluster.slot("s")));
+    let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(home).port());
+    for index in 0..6 {
+        let mut client = cluster.node(index).client();
+        let refused = client.refused(&call);
+        assert!(refused.starts_with("CROSSSLOT "), "{call} at node {index}: {refused}");
+        if index != home {
+            assert_eq!(client.refused(same_call), moved, "{same_call} at node {index}");
+        }
+    }
+    let mut client = cluster.node(owner).client();
+    assert_eq!(client.int(&format!("EXISTS {}", keys[0])), 0);
+    assert_eq!(cluster.node(home).client().all(same_call).allowed, 1);
 }
 
 fn expect_no_error(cluster: &Cluster) {

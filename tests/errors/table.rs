@@ -3,6 +3,7 @@
 //! A line's words are split at blanks; `\e` is an empty word, `\s` a blank, see
 //! [`super::support::words`].
 
+use super::several;
 use super::support::{quoted, words};
 
 /// The words of a call.
@@ -60,13 +61,15 @@ const OPTIONS: [(&str, &str); 8] = [
 
 /// A call of each command that is answered with numbers where `k` holds its limiter's state. They
 /// leave a state that lasts longer than the tests.
-pub const VALID_CALLS: [&str; 6] = [
+pub const VALID_CALLS: [&str; 8] = [
     "RL.TOKENBUCKET k 5 1 PER 3600000",
     "RL.LEAKY k 5 1 PER 3600000",
     "RL.SLIDING k 5 3600000",
     "RL.PEEK k",
     "RL.REFUND k 1",
     "RL.INFO k",
+    "RL.ALL 1 k TOKENBUCKET 5 1 PER 3600000",
+    "RL.THROTTLE k 4 1 3600",
 ];
 
 /// A call with a bad argument of the same command as `valid`.
@@ -77,6 +80,8 @@ pub fn bad_for(valid: &str) -> (&'static str, &'static str) {
         Some("RL.SLIDING") => ("RL.SLIDING k 5 x", WINDOW),
         Some("RL.PEEK") => ("RL.PEEK k COST x", COST),
         Some("RL.INFO") => ("RL.INFO k AT 5", CLIENT_TIME),
+        Some("RL.ALL") => ("RL.ALL 1 k TOKENBUCKET 5 1 AT 5", CLIENT_TIME),
+        Some("RL.THROTTLE") => ("RL.THROTTLE k 4 1 x", several::PERIOD),
         _ => ("RL.REFUND k 0", REFUND),
     }
 }
@@ -358,19 +363,28 @@ pub const ACCEPTED: &[&str] = &[
     "RL.LOG GET",
     "RL.LOG GET 1",
     "rl.log get 100000",
+    "RL.ALL 1 k TOKENBUCKET 9007199254740992 0.000000001 PER 1",
+    "RL.ALL 0001 k LEAKY 1 1 MAXDELAY 315360000000 COST 0 AT 9007199254740992",
+    "rl.all 2 k j sliding 9007199254740992 315360000000 cost 9007199254740992 leaky 5 1 peek",
+    "RL.ALL 2 k j SLIDING 5 1000 RESERVE 0 SLIDING 5 1000 SHADOW AT 0 RESOLUTION 315360000000",
+    "RL.THROTTLE k 0 1 1",
+    "RL.THROTTLE k 9007199254740991 1000000000 315360000 0",
+    "RL.THROTTLE k 9007199254740991 1000000000 1 9007199254740992",
+    "RL.THROTTLE k 4 1 1 9007199254740992",
 ];
 
 /// All bad calls that fit on a line. None depends on what the key holds.
 pub fn all() -> Vec<Case> {
     let mut cases = too_few_words();
-    for (call, error, outside) in INTEGERS {
+    for (call, error, outside) in INTEGERS.iter().chain(several::INTEGERS) {
         let bad = NO_INTEGER.iter().chain(*outside);
         cases.extend(bad.map(|word| case(&call.replace("{}", word), error)));
     }
     for call in ["RL.TOKENBUCKET k 6 {}", "RL.LEAKY k 6 {} COST 2"] {
         cases.extend(NO_RATE.iter().map(|word| case(&call.replace("{}", word), RATE)));
     }
-    cases.extend(SINGLE.iter().map(|(line, error)| case(line, error)));
+    let single = SINGLE.iter().chain(several::SINGLE);
+    cases.extend(single.map(|(line, error)| case(line, error)));
     cases.extend(unknown_options());
     cases
 }
@@ -395,6 +409,10 @@ fn too_few_words() -> Vec<Case> {
         "RL.REFUND k",
         "RL.INFO",
         "RL.LOG",
+        "RL.ALL",
+        "RL.ALL 1 k SLIDING 5",
+        "RL.THROTTLE",
+        "RL.THROTTLE k 4 1",
     ];
     let text = |line: &str| {
         let name = line.split(' ').next().unwrap_or_default().to_lowercase();
@@ -462,7 +480,7 @@ pub fn long_ones() -> Vec<Case> {
         let error = format!("ERR unknown option '{shown}', expected one of {options}");
         cases.push(Case { call: huge, error });
     }
-    for (call, error, _) in INTEGERS {
+    for (call, error, _) in INTEGERS.iter().chain(several::INTEGERS) {
         let place = words(call).iter().position(|word| word == b"{}").expect("a place");
         let mut huge = words(call);
         huge[place] = vec![b'9'; 1 << 20];

@@ -23,7 +23,7 @@ fn forbidden(client: &mut Client, line: &str) {
 }
 
 /// A call of each command for users on `key`, which holds a token bucket.
-fn calls(key: &str) -> [String; 6] {
+fn calls(key: &str) -> [String; 8] {
     let [bucket, leaky, sliding] = limits(key);
     [
         bucket,
@@ -32,6 +32,8 @@ fn calls(key: &str) -> [String; 6] {
         format!("RL.REFUND {key} 1"),
         leaky.replace(key, &format!("{key}:l")),
         sliding.replace(key, &format!("{key}:s")),
+        format!("RL.ALL 2 {key} {key}:s TOKENBUCKET 5 1 PER 3600000 SLIDING 5 3600000"),
+        format!("RL.THROTTLE {key} 4 1 3600"),
     ]
 }
 

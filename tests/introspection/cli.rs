@@ -81,7 +81,7 @@ impl Drop for KilledOnDrop {
 }
 
 /// The text without the sequences that color it and move the cursor.
-fn plain(shown: &[u8]) -> String {
+pub fn plain(shown: &[u8]) -> String {
     let shown = String::from_utf8_lossy(shown);
     let mut parts = shown.split('\x1b');
     let mut text = parts.next().unwrap_or_default().to_owned();

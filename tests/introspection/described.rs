@@ -30,7 +30,7 @@ const OPERATES: &[&str] = &["admin", "loading", "module", "stale"];
 const OPERATORS_CATEGORIES: &[&str] = &["@admin", "@dangerous", "@slow"];
 const LOG_N: &str = "O(1) for buckets, O(log N) with N hits in a sliding window";
 
-const TABLE: [Described; 10] = [
+const TABLE: [Described; 11] = [
     Described {
         name: "rl.tokenbucket",
         arity: -4,
@@ -123,6 +123,16 @@ const TABLE: [Described; 10] = [
         syntax: "GET [n]|LEN|RESET",
         complexity: "O(N) with N denials listed",
         limits: false,
+    },
+    Described {
+        name: "rl.throttle",
+        arity: -5,
+        flags: &["fast", "module", "write"],
+        key: WRITES,
+        categories: &["@fast", "@write"],
+        syntax: "key max-burst count period-s [quantity]",
+        complexity: "O(1)",
+        limits: true,
     },
     Described {
         name: "rl.effect",
@@ -292,6 +302,7 @@ fn the_key_is_found_in_the_words() {
         ("rl.peek", "COST 3"),
         ("rl.info", "AT 5"),
         ("rl.refund", "3"),
+        ("rl.throttle", "4 1 3600"),
         ("rl.effect", "payload"),
     ];
     for (name, rest) in rests {
@@ -321,6 +332,8 @@ fn the_module_has_these_commands() {
     expected.push("rl.effect");
     expected.sort_unstable();
     let mut described: Vec<&str> = TABLE.iter().map(|described| described.name).collect();
+    // See several.rs.
+    described.push("rl.all");
     described.sort_unstable();
     assert_eq!(described, expected);
     assert_eq!(sorted(&client.ok("COMMAND LIST FILTERBY MODULE rl")), expected);
@@ -328,7 +341,7 @@ fn the_module_has_these_commands() {
 }
 
 /// Words, sorted.
-fn sorted(words: &Value) -> Vec<String> {
+pub fn sorted(words: &Value) -> Vec<String> {
     let mut words: Vec<String> = list(words).iter().map(text).collect();
     words.sort();
     words

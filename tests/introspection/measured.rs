@@ -7,7 +7,7 @@ use super::limits;
 use super::support::{Client, Server, field, int, list, text};
 
 /// Three calls of each command, one of them an error.
-fn calls() -> [(&'static str, String, String); 6] {
+fn calls() -> [(&'static str, String, String); 8] {
     let [bucket, _, _] = limits("t");
     let [_, leaky, _] = limits("l");
     let [_, _, sliding] = limits("s");
@@ -19,6 +19,8 @@ fn calls() -> [(&'static str, String, String); 6] {
         ("rl.peek", "RL.PEEK t".to_owned(), bad("RL.PEEK t")),
         ("rl.info", "RL.INFO t".to_owned(), bad("RL.INFO t")),
         ("rl.refund", "RL.REFUND t 1".to_owned(), bad("RL.REFUND t 1")),
+        ("rl.all", "RL.ALL 1 t TOKENBUCKET 5 1".to_owned(), bad("RL.ALL 1 t TOKENBUCKET 5 1")),
+        ("rl.throttle", "RL.THROTTLE t 4 1 1".to_owned(), bad("RL.THROTTLE t 4 1 1")),
     ]
 }
 
@@ -42,7 +44,7 @@ fn commandstats_and_latency_count_by_command() {
         assert_eq!(int(&map(&histogram[name])["calls"]), 3, "{name}");
     }
     let errors = client.info("errorstats");
-    assert_eq!(field(&errors, "errorstat_ERR"), Some("count=12"), "two for each command");
+    assert_eq!(field(&errors, "errorstat_ERR"), Some("count=16"), "two for each command");
 }
 
 /// The slow log holds the call as the client sent it.
