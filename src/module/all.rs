@@ -10,6 +10,7 @@ use redis_module::raw;
 use super::clock::Time;
 use super::command::notify;
 use super::keyspace::Slot;
+use super::registry::UPDATE;
 use super::server::{Call, KeyName, handle};
 use super::value::Stored;
 use super::watch;
@@ -33,11 +34,29 @@ pub unsafe extern "C" fn all(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    handle(ctx, argv, argc, watch::counting_errors(&watch::ALL, run))
+    handle(ctx, argv, argc, |call| {
+        if call.asks_for_keys() {
+            tell_keys(call);
+            return Ok(());
+        }
+        watch::counting_errors(&watch::ALL, run)(call)
+    })
+}
+
+/// Tells the server where the keys are. A cluster asks the command for them: it reads no key
+/// specification to find the slot of a call.
+fn tell_keys(call: &Call<'_>) {
+    if let Ok(keys) = numkeys(call) {
+        call.tell_keys(BEFORE_KEYS..BEFORE_KEYS + keys, UPDATE);
+    }
+}
+
+fn numkeys(call: &Call<'_>) -> Result<usize, Error> {
+    rules::numkeys(call.argument(1), call.len().saturating_sub(BEFORE_KEYS))
 }
 
 fn run(call: &Call<'_>) -> Result<(), RuleError> {
-    let keys = rules::numkeys(call.argument(1), call.len().saturating_sub(BEFORE_KEYS))?;
+    let keys = numkeys(call)?;
     let asked = rules::rules(keys, call.words_from(BEFORE_KEYS + keys))?;
     let names: Vec<_> = call.key_names(BEFORE_KEYS).take(keys).collect();
     all_differ(&names)?;

@@ -3,7 +3,8 @@
 //! A command has its key at position 1, or a number of keys that the word before them tells, or
 //! none. A key at position 1 is registered twice over: as the legacy triple (first, last, step) and
 //! as a key specification, since clients and servers read one or the other; counted keys have no
-//! legacy triple. What a later server offers is asked for and done without where it is absent.
+//! legacy triple, and the handler tells them instead. What a later server offers is asked for and
+//! done without where it is absent.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -42,7 +43,7 @@ enum Keys {
     None,
     /// One, at position 1.
     One(u32),
-    /// As many as the word at position 1 says, behind it.
+    /// As many as the word at position 1 says, behind it; the handler tells the server, too.
     Counted(u32),
 }
 
@@ -75,6 +76,9 @@ struct Kind {
 
 const LOOKS: Kind = Kind { flags: c"readonly fast", categories: "read fast", limits: true };
 const TAKES: Kind = Kind { flags: c"write fast", categories: "write fast", limits: true };
+/// A cluster finds the slot of a call by its legacy triple or by asking the command, never by its
+/// key specification.
+const TAKES_FROM_SEVERAL: Kind = Kind { flags: c"write fast getkeys-api", ..TAKES };
 /// The flag `internal` exists from Redis 8.0 on only and fails elsewhere.
 const FOLLOWS: Kind =
     Kind { flags: c"write fast admin", categories: "write fast admin dangerous", limits: false };
@@ -86,7 +90,8 @@ const SHOWS: Kind = Kind {
 };
 
 const READ: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
-const UPDATE: u32 =
+/// What a call that takes does with a key.
+pub const UPDATE: u32 =
     raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
 
 const KEY: Argument = plain(c"key", kind::KEY);
@@ -191,7 +196,7 @@ static COMMANDS: [Entry; 12] = [
     Entry {
         name: c"rl.all",
         handler: all::all,
-        kind: TAKES,
+        kind: TAKES_FROM_SEVERAL,
         arity: -6,
         keys: Keys::Counted(UPDATE),
         summary: c"Takes from several limits at once, or from none of them.",

@@ -9,6 +9,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -70,6 +71,8 @@ pub fn missing_function() -> Option<&'static str> {
         RedisModule_InfoAddFieldULongLong,
         RedisModule_InfoAddSection,
         RedisModule_IsIOError,
+        RedisModule_IsKeysPositionRequest,
+        RedisModule_KeyAtPosWithFlags,
         RedisModule_KeyType,
         RedisModule_LoadConfigs,
         RedisModule_LoadStringBuffer,
@@ -224,6 +227,22 @@ impl<'a> Call<'a> {
     /// The server's context of the call.
     pub fn context(&self) -> *mut raw::RedisModuleCtx {
         self.ctx
+    }
+
+    /// Whether the server only asks where the keys of the call are: then nothing may be answered.
+    pub fn asks_for_keys(&self) -> bool {
+        // SAFETY: the context is that of the handler that runs.
+        unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx)) != 0 }
+    }
+
+    /// Tells the server, which asks for it, that the arguments in `places` are keys of these flags.
+    pub fn tell_keys(&self, places: Range<usize>, flags: u32) {
+        let flags = c_int::try_from(flags).unwrap_or_default();
+        for place in places {
+            let place = c_int::try_from(place).unwrap_or_default();
+            // SAFETY: the context is that of the handler that runs.
+            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx, place, flags)) }
+        }
     }
 
     /// The argument that names the key.

@@ -6,7 +6,7 @@ use super::PATIENT;
 use super::calls;
 use super::load::{ask, run};
 use super::support::cluster::Cluster;
-use super::support::{Client, Config, Several, int, list, text, words};
+use super::support::{Client, Config, Several, error_text, int, list, text, words};
 
 /// BR-258 spring-cloud/spring-cloud-gateway#248, BR-259 apache/shenyu#2808, BR-260
 /// swoft-cloud/swoft#1049, BR-261 zotero/dataserver#63, BR-263 SGrondin/bottleneck#180: on a
@@ -17,10 +17,10 @@ fn every_call_goes_where_its_key_is() {
     let cluster = Cluster::start(&Config::new(), PATIENT);
     every_key_works_without_a_redirect(&cluster);
     keys_of_one_tag_are_together(&cluster);
-    one_call_takes_from_keys_of_one_tag(&cluster);
     // From here on calls go astray on purpose.
     a_call_that_goes_astray_is_sent_on(&cluster);
     the_key_is_found_in_the_words(&cluster);
+    one_call_takes_from_keys_of_one_tag(&cluster);
     keys_of_several_slots_are_refused(&cluster);
 }
 
@@ -75,8 +75,9 @@ fn keys_of_one_tag_are_together(cluster: &Cluster) {
     expect_no_error(cluster);
 }
 
-/// RL.ALL takes from all keys of a user in one call, which a client library sends to their node
-/// without being told anything: it asks the server where the keys are.
+/// RL.ALL takes from all keys of a user in one call, where they are. This client library takes the
+/// first word, which is the number of keys, for the key of a command that it does not know, so it
+/// is sent on where it went astray.
 fn one_call_takes_from_keys_of_one_tag(cluster: &Cluster) {
     let mut routed = cluster.routed();
     for user in 0..100 {
@@ -87,24 +88,28 @@ fn one_call_takes_from_keys_of_one_tag(cluster: &Cluster) {
             let answer = run(&mut routed, &call).expect("an answer");
             let answer = Several::new(&answer).expect("a reply of RL.ALL");
             assert_eq!((answer.allowed, answer.over), (allowed, over), "{call}");
-            // A rule that would allow answers as a look does.
             assert_eq!(answer.rules[1].remaining, remaining, "{call}");
+            // The keys are where every other call finds them.
+            let peeked = ask(&mut routed, &format!("RL.PEEK {hour}")).expect("an answer");
+            assert_eq!(peeked.remaining, remaining, "{call}");
         }
     }
-    expect_no_error(cluster);
     let stats = |index: usize| cluster.node(index).client().info("commandstats");
     for index in 0..3 {
         assert!(stats(index).contains("cmdstat_rl.all"), "primaries share the calls, {index}");
     }
+    let codes: Vec<String> = cluster.errors().into_keys().collect();
+    assert_eq!(codes, ["MOVED"], "CROSSSLOT among the errors, or worse");
 }
 
 /// Keys of two slots are CROSSSLOT at any node, even where one node serves both.
 fn keys_of_several_slots_are_refused(cluster: &Cluster) {
     let owner = cluster.owner(0);
     let keys = cluster.keys_in(&(0..=200), "far", 2);
+    assert_ne!(cluster.slot(&keys[0]), cluster.slot(&keys[1]));
     let rules = "SLIDING 9 1000 SLIDING 9 1000";
     let call = format!("RL.ALL 2 {} {} {rules}", keys[0], keys[1]);
-    let same_call = "RL.ALL 2 {s}a {s}b SLIDING 9 1000 SLIDING 9 1000";
+    let same_call = format!("RL.ALL 2 {{s}}a {{s}}b {rules}");
     let (slot, home) = (cluster.slot("s"), cluster.owner(cluster.slot("s")));
     let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(home).port());
     for index in 0..6 {
@@ -112,12 +117,21 @@ fn keys_of_several_slots_are_refused(cluster: &Cluster) {
         let refused = client.refused(&call);
         assert!(refused.starts_with("CROSSSLOT "), "{call} at node {index}: {refused}");
         if index != home {
-            assert_eq!(client.refused(same_call), moved, "{same_call} at node {index}");
+            assert_eq!(client.refused(&same_call), moved, "{same_call} at node {index}");
         }
     }
     let mut client = cluster.node(owner).client();
     assert_eq!(client.int(&format!("EXISTS {}", keys[0])), 0);
-    assert_eq!(cluster.node(home).client().all(same_call).allowed, 1);
+    assert_eq!(cluster.node(home).client().all(&same_call).allowed, 1);
+    // In a transaction and in a script, too.
+    let mut client = cluster.node(home).client();
+    let queued = client.pipeline(&["MULTI", &call, "EXEC"].map(words));
+    let refused = error_text(&queued[1]).expect("an error");
+    assert!(refused.starts_with("CROSSSLOT ") || refused.starts_with("MOVED "), "{refused}");
+    let script = "return redis.call(unpack(ARGV))";
+    let eval = ["EVAL", script, "2", "{s}a", "{s}b"].into_iter().chain(same_call.split(' '));
+    let answer = client.call(&eval.collect::<Vec<_>>());
+    assert_eq!(Several::new(&answer).expect("a reply of RL.ALL").allowed, 1);
 }
 
 fn expect_no_error(cluster: &Cluster) {

@@ -81,7 +81,7 @@ fn a_denial_sends_only_what_it_adopts() {
     let mut stream = Stream::of(&primary);
     client.all(ALL);
     stream.commands(&mut client);
-    let adopts = "RL.ALL 3 t l s TOKENBUCKET 1 1 PER 3600000 LEAKY 2 1 PER 3600000 \
+    let adopts = "RL.ALL 3 t l s TOKENBUCKET 3 1 PER 3600000 LEAKY 2 1 PER 3600000 \
                   SLIDING 3 3600000 COST 9";
     assert_eq!(client.all(adopts).allowed, 0);
     let commands = stream.commands(&mut client);

@@ -97,7 +97,7 @@ fn a_look_writes_nothing() {
 #[test]
 fn a_denial_adopts_changed_parameters_of_every_rule() {
     let mut scene = Scene::start();
-    let call = "RL.ALL 3 t l s TOKENBUCKET 1 1 PER 7200000 LEAKY 5 1 PER 7200000 \
+    let call = "RL.ALL 3 t l s TOKENBUCKET 3 1 PER 7200000 LEAKY 5 1 PER 7200000 \
                 SLIDING 1 3600000 COST 2";
     assert_eq!(scene.client.all(call).allowed, 0);
     let mut info = |key: &str| {
@@ -105,7 +105,7 @@ fn a_denial_adopts_changed_parameters_of_every_rule() {
         fields[1..].iter().skip(2).step_by(2).take(3).cloned().collect::<Vec<_>>()
     };
     let text = |text: &str| Value::BulkString(text.into());
-    assert_eq!(info("t"), [Value::Int(1), text("1"), Value::Int(7_200_000)]);
+    assert_eq!(info("t"), [Value::Int(3), text("1"), Value::Int(7_200_000)]);
     assert_eq!(info("l"), [Value::Int(5), text("1"), Value::Int(7_200_000)]);
     assert_eq!(info("s")[..2], [Value::Int(1), Value::Int(3_600_000)]);
     let level = |client: &mut Client, key: &str| client.limit(&format!("RL.PEEK {key}")).remaining;
