@@ -183,8 +183,8 @@ fn transactions_and_scripts_are_heard_call_by_call() {
     }
 }
 
-/// RL.ALL is heard once for each key that takes, in the order of its keys, or once for the first one
-/// that denies.
+/// RL.ALL is heard once for each key that takes, in the order of its keys, or once for the first
+/// one that denies.
 #[test]
 fn several_limits_are_heard_key_by_key() {
     let server = Server::start();

@@ -3,7 +3,9 @@
 //! - `agreement`: every answer, write and state is that of a naive model;
 //! - `promises`: what is told about the next call is true, and looking is free;
 //! - `bounds`: no more passes than capacity and rate, or a window, allow, and no less;
-//! - `changes`: clocks that are set back, new parameters and refunds mint nothing.
+//! - `changes`: clocks that are set back, new parameters and refunds mint nothing;
+//! - `settle`, `reserve`, `split`: what docs/GUIDE.md builds of them, estimates that are settled,
+//!   callers who leave a reserve, and one limit over several keys.
 //!
 //! `PROPTEST_CASES` sets the number of cases; a failure is kept beside its file as `.regressions`.
 
@@ -14,6 +16,9 @@ mod properties {
     mod bounds;
     mod changes;
     mod promises;
+    mod reserve;
+    mod settle;
+    mod split;
 }
 
 /// The same tests for each of the limiters named, which they call `Limited`.

@@ -1,9 +1,10 @@
-//! The documentation is true: what README.md and docs/commands.md print is what a server answers.
+//! The documentation is true: what its pages print is what a server answers.
 //!
 //! Each page gets a fresh server. The commands in its `console` blocks go out once, in order, and
 //! each answer is compared with the lines printed below its command. `$ redis-cli ...` prints as
 //! redis-cli does on a terminal, and behind `| xargs` in one line; `> ...` prints a reply of
-//! integers in one line and everything else as redis-cli does.
+//! integers in one line, arrays of integers within it in brackets, and everything else as redis-cli
+//! does.
 
 mod support;
 
@@ -11,11 +12,14 @@ use std::fs;
 use std::path::Path;
 
 use redis::Value;
+use redis_rl::args::rules::RuleError;
 use redis_rl::error::{Error, Shown};
-use support::{Client, Server, error_text, ints, list, text};
+use support::{Client, Server, error_text, list, text};
 
 const README: &str = "README.md";
 const REFERENCE: &str = "docs/commands.md";
+const GUIDE: &str = "docs/GUIDE.md";
+const MIGRATING: &str = "docs/MIGRATING.md";
 
 /// One command of a page and the answer printed below it.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +49,16 @@ fn the_readme_prints_what_a_server_answers() {
 #[test]
 fn the_reference_prints_what_a_server_answers() {
     check(REFERENCE, 50);
+}
+
+#[test]
+fn the_guide_prints_what_a_server_answers() {
+    check(GUIDE, 20);
+}
+
+#[test]
+fn the_page_for_who_comes_from_elsewhere_prints_what_a_server_answers() {
+    check(MIGRATING, 12);
 }
 
 #[test]
@@ -88,6 +102,14 @@ const ERRORS: &[Error] = &[
     Error::Count,
     Error::LogCount,
     Error::Arity("rl.log"),
+    Error::MaxBurst,
+    Error::ThrottleCount,
+    Error::ThrottlePeriod,
+    Error::Quantity,
+    Error::Arity("rl.throttle"),
+    Error::NumKeys,
+    Error::TooFewKeys,
+    Error::SameKey,
     Error::NoValue("COST"),
     Error::Twice("COST"),
     Error::ForceExcludes,
@@ -111,6 +133,16 @@ fn the_reference_shows_an_unknown_option() {
     }
     let error = Error::Subcommand(Shown::new(b"HELP"));
     assert!(page(REFERENCE).contains(&error.to_string()), "{REFERENCE}: {error}");
+}
+
+/// An error of a rule, with its place in front.
+#[test]
+fn the_reference_shows_the_errors_of_rules() {
+    let unknown = Error::UnknownRule(Shown::new(b"FORCE"));
+    for error in [Error::NoRule, unknown] {
+        let text = RuleError::of(1)(error).to_string();
+        assert!(page(REFERENCE).contains(&format!("| `{text}` |")), "{REFERENCE}: {text}");
+    }
 }
 
 #[test]
@@ -205,12 +237,23 @@ fn differences(examples: &[Example], client: &mut Client) -> Vec<String> {
 }
 
 fn shown(value: &Value, form: Form) -> String {
-    match ints(value) {
-        Some(numbers) if form != Form::Terminal => {
-            numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
-        }
+    let in_brackets = form == Form::Page;
+    let Value::Array(items) = value else { return terminal(value) };
+    match in_one_line(items, in_brackets) {
+        Some(line) if form != Form::Terminal => line,
         _ => terminal(value),
     }
+}
+
+/// Integers, and arrays of them, in one line; none for anything else.
+fn in_one_line(items: &[Value], in_brackets: bool) -> Option<String> {
+    let shown = items.iter().map(|item| match item {
+        Value::Int(number) => Some(number.to_string()),
+        Value::Array(items) if in_brackets => Some(format!("[{}]", in_one_line(items, true)?)),
+        Value::Array(items) => in_one_line(items, false),
+        _ => None,
+    });
+    Some(shown.collect::<Option<Vec<_>>>()?.join(" "))
 }
 
 /// A value as redis-cli prints it on a terminal.

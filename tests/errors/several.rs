@@ -10,7 +10,8 @@ pub const PERIOD: &str = "ERR period-s must be an integer from 1 to 315360000";
 const QUANTITY: &str = "ERR quantity must be an integer from 0 to 9007199254740992";
 const TOO_SLOW: &str =
     "ERR capacity and COST against rate must leave the key at most 100 years from its reset";
-const TOO_SLOW_RULE: &str = "ERR rule 0: capacity and COST against rate must leave the key at most 100 years from its reset";
+const TOO_SLOW_RULE: &str = "ERR rule 0: capacity and COST against rate must leave the key at most \
+                             100 years from its reset";
 
 /// An argument: the call around it, its error, and the values just outside of its range.
 pub const INTEGERS: &[(&str, &str, &[&str])] = &[

@@ -29,8 +29,8 @@ fn ways() -> Vec<(&'static str, Vec<String>, Vec<&'static str>)> {
     ]
 }
 
-/// BR-238 and BR-225 for several keys: replica and append-only file get the effects of a call inside
-/// of one MULTI, in the order of its keys, each with its absolute expiry.
+/// BR-238 and BR-225 for several keys: replica and append-only file get the effects of a call
+/// inside of one MULTI, in the order of its keys, each with its absolute expiry.
 #[test]
 fn the_effects_of_a_call_are_one_unit() {
     let primary = Server::with(&Config::new().append_only());

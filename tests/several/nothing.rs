@@ -146,8 +146,8 @@ fn a_wrong_type_changes_no_other_key() {
 #[test]
 fn an_error_of_one_rule_changes_no_other_key() {
     let mut scene = Scene::start();
-    let too_slow = "ERR rule 1: capacity and COST against rate must leave the key at most 100 years \
-                    from its reset";
+    let too_slow = "ERR rule 1: capacity and COST against rate must leave the key at most 100 \
+                    years from its reset";
     for (call, error) in [
         ("RL.ALL 2 t new TOKENBUCKET 2 1 PER 3600000 LEAKY 9 0.000000001 COST 4", too_slow),
         ("RL.ALL 2 t l TOKENBUCKET 2 1 PER 3600000 LEAKY 9 0.000000001 COST 4", too_slow),

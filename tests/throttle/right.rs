@@ -38,7 +38,8 @@ fn a_wait_as_told_is_enough() {
     assert_eq!(throttle(&mut client, line)[0], 0, "denied after the wait that was told");
 }
 
-/// redis-cell ends the server on a key of another type, and on many numbers.
+/// redis-cell has an error that says nothing for a key of another type, ends the server on a very
+/// large period, and takes numbers that are no limit, such as a count of 0.
 #[test]
 fn no_call_ends_the_server() {
     let mut server = Server::with(&Config::new().module_args("rl.compat-cell yes"));
@@ -81,9 +82,10 @@ fn no_call_ends_the_server() {
     assert!(server.is_running());
 }
 
-/// redis-cell tells more than the limit where the limit is lowered, and less where it was raised.
+/// A burst that changes grants nothing: redis-cell grants the difference each time it is raised.
+/// And what remains is never more than the limit.
 #[test]
-fn remaining_is_never_above_the_limit() {
+fn a_larger_burst_grants_nothing() {
     let server = Server::start();
     let mut client = server.client();
     for (burst, quantity) in [(15, 1), (3, 0), (0, 0), (99, 0), (7, 5), (2, 0), (500, 1), (1, 0)] {
@@ -92,14 +94,18 @@ fn remaining_is_never_above_the_limit() {
         assert_eq!(limit, burst + 1, "{line}");
         assert!((0..=limit).contains(&remaining), "{line}: {remaining}");
     }
+    assert_eq!(throttle(&mut client, "RL.THROTTLE j 15 1 3600 10")[..3], [0, 16, 6]);
+    assert_eq!(throttle(&mut client, "RL.THROTTLE j 99 1 3600 0")[..3], [0, 100, 6]);
+    assert_eq!(throttle(&mut client, "RL.THROTTLE j 3 1 3600 0")[..3], [0, 4, 4]);
 }
 
 fn state(client: &mut Client) -> (Vec<u8>, i64) {
     (client.dump("k"), client.int("PEXPIRETIME k"))
 }
 
-/// redis-cell sends its call to the append-only file, or nothing at all, so a replay counts anew. A
-/// replay here restores what was decided, once, however late; a replica has it too.
+/// redis-cell writes nothing to the append-only file and sends nothing to replicas, so a restart
+/// forgets; its call, if it were sent, would count anew. A replay here restores what was decided,
+/// once, however late, and a replica has it too.
 #[test]
 fn a_replay_counts_once() {
     let mut server = Server::with(&Config::new().append_only());
