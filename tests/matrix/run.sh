@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 
 suites=(scenarios errors citizen concurrency persistence garbage replication clock cluster memory
-  introspection notifications observability waiting)
+  introspection notifications observability waiting several throttle)
 servers=tests/matrix/servers.sh
 [ $# -gt 0 ] || set -- $($servers list)
 failed=() passed=() skipped=() again=()
