@@ -113,7 +113,7 @@ fn it_is_described_as_its_twin() {
 fn what_it_wrote_is_read_without_it() {
     let mut server = Server::with(&Config::new().append_only().module_args("rl.compat-cell yes"));
     let replica = server.replica();
-    throttle(&mut server.client(), LINE);
+    throttle(&mut server.client(), "CL.THROTTLE user123 15 1 3600");
     super::support::wait_for_replica(&server, &replica);
     assert_eq!(replica.client().limit("RL.PEEK user123").limit, 16);
     server.stop();
