@@ -204,7 +204,7 @@ fn several_limits_are_heard_key_by_key() {
         (all.clone(), &["rl.allowed t", "rl.allowed l", "rl.allowed s"]),
         (leaky(0), &["rl.allowed t", "rl.allowed s"]),
         // What changes beside a denial is not heard.
-        (format!("RL.ALL 2 l t LEAKY 3 1 TOKENBUCKET 3 1 COST 4"), &["rl.denied t"]),
+        ("RL.ALL 2 l t LEAKY 3 1 TOKENBUCKET 3 1 COST 4".to_owned(), &["rl.denied t"]),
         (format!("{all} COST x"), &[]),
         ("RL.ALL 2 l t LEAKY 3 1 LEAKY 3 1".to_owned(), &[]),
     ];

@@ -65,6 +65,11 @@ fn hints_follow_what_is_typed() {
     type_and_see("RL.TOKENBUCKET ", &format!("RL.TOKENBUCKET {SYNTAX}"));
     type_and_see("k 5 1 ", "RL.TOKENBUCKET k 5 1 [PER period-ms] [COST cost]");
     type_and_see("\r", "(integer) 5");
+    // Rules come again, so their hint ends with dots.
+    type_and_see(
+        "RL.ALL ",
+        "RL.ALL numkeys key [key ...] TOKENBUCKET capacity rate [PER period-ms]",
+    );
     drop(terminal);
     reader.join().expect("no panic");
 }
