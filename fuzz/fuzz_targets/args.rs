@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
         0 => check(args::token_bucket(words()), bucket),
         1 => check(args::leaky_bucket(words()), bucket),
         2 => check(args::sliding_window(words()), window),
-        3 => check(args::throttle(words()), bucket),
+        3 => check(args::throttle("rl.throttle", words()), bucket),
         4 => check(args::peek(words()), |call| request(&call.request)),
         5 => check(args::refund(words()), |(back, _)| units(back, 1)),
         6 => check(args::info(words()), |_| ()),
