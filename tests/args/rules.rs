@@ -42,12 +42,12 @@ fn each_rule_is_read_as_by_the_command_of_its_limiter() {
                 SLIDING 9 1000 COST 0 resolution 10";
     let Rules { rules, at_ms } = parsed(3, line).expect("three rules");
     let request = Request { cost: 3, reserve: 2, ..Request::ONE };
-    let bucket = Call { quota: bucket_quota(5, 25, 1, 60_000), request, at_ms: None };
+    let bucket = Call { quota: bucket_quota(5, 25, 1, 60_000), request, at_ms: None, waits: false };
     let request = Request { max_delay_ms: Some(250), ..Request::ONE };
-    let leaky = Call { quota: bucket_quota(7, 1, 0, 1000), request, at_ms: None };
+    let leaky = Call { quota: bucket_quota(7, 1, 0, 1000), request, at_ms: None, waits: false };
     let quota = sliding_window::Quota { limit: 9, window_ms: 1000 };
     let request = Request { cost: 0, resolution_ms: 10, ..Request::ONE };
-    let sliding = Call { quota, request, at_ms: None };
+    let sliding = Call { quota, request, at_ms: None, waits: false };
     let expected =
         [Rule::TokenBucket(bucket), Rule::LeakyBucket(leaky), Rule::SlidingWindow(sliding)];
     assert_eq!((rules.as_slice(), at_ms), (&expected[..], None));
@@ -173,7 +173,7 @@ fn rule() -> impl Strategy<Value = (&'static str, Vec<Vec<u8>>)> {
 proptest! {
     #![proptest_config(cases(3000))]
 
-    /// One rule alone is what the limiter's command makes of the same words, FORCE aside.
+    /// One rule alone is what the limiter's command makes of the same words, FORCE and WAIT aside.
     #[test]
     fn a_single_rule_is_the_single_call((name, words) in rule()) {
         let each = || words.iter().map(Vec::as_slice);
@@ -193,10 +193,14 @@ proptest! {
             }
             (Err(fault), single) => {
                 prop_assert_eq!(fault.rule, Some(0));
-                let forced = words.iter().any(|word| word.eq_ignore_ascii_case(b"FORCE"));
+                // These two belong to single calls.
+                let other = |word: &Vec<u8>| {
+                    word.eq_ignore_ascii_case(b"FORCE") || word.eq_ignore_ascii_case(b"WAIT")
+                };
+                let single_only = words.iter().any(other);
                 match (fault.error, single) {
                     (Error::UnknownOption { .. }, Err(Error::UnknownOption { .. })) => {}
-                    _ if forced => {}
+                    _ if single_only => {}
                     (error, single) => prop_assert_eq!(Err(error), single),
                 }
             }

@@ -25,7 +25,7 @@ fn a_burst_is_one_less_than_the_capacity() {
         let request = Request { cost, ..Request::ONE };
         assert_eq!(
             args::throttle("rl.throttle", words(line)),
-            Ok(Call { quota, request, at_ms: None }),
+            Ok(Call { quota, request, at_ms: None, waits: false }),
             "{line}"
         );
     }

@@ -92,7 +92,6 @@ pub const SINGLE: &[(&str, &str)] = &[
     ("RL.ALL 2 k j SLIDING 5 1000 LEAKY 5 1 PEEK AT 0", CLIENT_TIME),
     ("RL.ALL 1 k TOKENBUCKET 5 0.000000001 COST 4", TOO_SLOW_RULE),
     ("RL.ALL 1 k TOKENBUCKET 5 0.000000001 COST 4 PEEK", TOO_SLOW_RULE),
-    ("RL.THROTTLE k 5 1 60 1 1", "ERR wrong number of arguments for 'rl.throttle' command"),
     ("RL.THROTTLE k 20 1 315360000 11", TOO_SLOW),
     ("RL.THROTTLE k 5 0.5 60", COUNT),
     ("RL.THROTTLE k 5 1 60 PEEK", QUANTITY),
