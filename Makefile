@@ -64,11 +64,11 @@ BENCH = RL_MODULE=$(MODULE) cargo bench $(CORE) --bench server --
 LUA_KEYS ?= 1
 OWN = $(if $(LUA),--lua '$(LUA)' --lua-keys $(LUA_KEYS) --lua-args '$(LUA_ARGS)')
 
-## bench: against INCR, Lua and others on a server, writes docs/benchmarks.md (LUA=script for yours)
+## bench: against INCR, Lua and others on a server, writes docs/benchmarks.* and README's table (LUA=script LUA_KEYS=1 LUA_ARGS='...' for yours, writes nothing)
 bench: build
 	$(BENCH) compare $(OWN)
 
-## bench-quick: the headline of it in under a minute, writes nothing
+## bench-quick: the headline of it in about a minute, writes nothing (LUA=... likewise)
 bench-quick: build
 	$(BENCH) compare --quick $(OWN)
 

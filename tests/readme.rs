@@ -10,6 +10,7 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use redis::Value;
 use redis_rl::args::rules::RuleError;
@@ -59,6 +60,30 @@ fn the_guide_prints_what_a_server_answers() {
 #[test]
 fn the_page_for_who_comes_from_elsewhere_prints_what_a_server_answers() {
     check(MIGRATING, 12);
+}
+
+/// What an operator runs before the module goes deletes every limit, whatever its name, and nothing
+/// else.
+#[test]
+fn the_way_back_deletes_all_limits() {
+    let page = page("docs/OPERATIONS.md");
+    let part = page.split("\n## ").find(|part| part.starts_with("Upgrade and downgrade"));
+    let script = part.expect("the part").split("```sh\n").nth(1).expect("a block of shell");
+    let script = script.split("```").next().expect("its end");
+    let server = Server::start();
+    let here = format!("redis-cli -p {} ", server.port());
+    let mut client = server.client();
+    for number in 0..3000 {
+        client.ok(&format!("RL.TOKENBUCKET t:{number} 5 1 PER 3600000"));
+    }
+    client.call(&[b"RL.LEAKY".as_slice(), b"with a blank\n\xff", b"5", b"0.001"]);
+    client.ok("RL.SLIDING s 5 3600000");
+    client.ok("SET text 1");
+    let run = Command::new("sh").args(["-ec", &script.replace("redis-cli ", &here)]).output();
+    let run = run.expect("a shell");
+    let printed = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert_eq!(printed.split_whitespace().collect::<Vec<_>>(), ["3000", "1", "1"], "{run:?}");
+    assert_eq!(list(&client.ok("KEYS *")).iter().map(text).collect::<Vec<_>>(), ["text"]);
 }
 
 #[test]
