@@ -51,8 +51,8 @@ const PAGE: &str = "# How the cost grows
 
 Written by `make bench-growth`; do not edit it here. Figures are the server's CPU time a call in ns,
 and in brackets how many times the first row's that is, medians of the rounds. As in
-[benchmarks.md](benchmarks.md), calls are pipelined unless it says otherwise. Compare within a table,
-not between pages: they were written at different times, on a machine that is never quite alone.
+[benchmarks.md](benchmarks.md), calls are pipelined unless it says otherwise. Compare within a
+table, not between pages: they were written at different times, on a machine that is never alone.
 
 ";
 const KEYS_TEXT: &str = "\

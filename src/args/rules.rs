@@ -65,12 +65,16 @@ impl fmt::Display for RuleError {
     }
 }
 
-/// `numkeys`.
+/// `numkeys`, without zeros in front: the server reads the same word to find the keys, and takes
+/// none with zeros for a number.
 ///
 /// # Errors
 /// [`Error::NumKeys`] out of its range, [`Error::TooFewKeys`] where fewer than so many words
 /// follow.
 pub fn numkeys(word: Option<&[u8]>, words_after: usize) -> Result<usize, Error> {
+    if word.is_some_and(|word| word.starts_with(b"0")) {
+        return Err(Error::NumKeys);
+    }
     let keys = integer(word, 1, limits::MAX_RULES, Error::NumKeys)?;
     let keys = usize::try_from(keys).map_err(|_| Error::NumKeys)?;
     if keys > words_after { Err(Error::TooFewKeys) } else { Ok(keys) }

@@ -114,4 +114,15 @@ fn a_user_needs_every_key() {
     }
     let dry = text(&admin.ok(&format!("ACL DRYRUN app {two}")));
     assert!(dry.contains("no permissions"), "{dry}");
+
+    // However the number of keys is written, none of them stays unseen.
+    admin.ok("ACL SETUSER app reset on >secret ~rl:* +rl.all");
+    let mut client = server.client();
+    client.ok("AUTH app secret");
+    for count in ["02", "002", "01", "+2", "2.0", "0x2"] {
+        let call = format!("RL.ALL {count} other:a rl:b SLIDING 9 1000 SLIDING 9 1000");
+        let refused = client.refused(&call);
+        assert!(refused.starts_with("NOPERM ") || refused.contains("numkeys"), "{refused}");
+        assert_eq!(admin.int("DBSIZE"), 0, "{call}");
+    }
 }
