@@ -31,7 +31,7 @@ const KINDS: [Kind; 8] = [
     Kind {
         name: "token bucket, allowed",
         call: "RL.TOKENBUCKET a 1000000 10 PER 3600000",
-        instructions: 1930,
+        instructions: 1820,
     },
     Kind {
         name: "token bucket, denied",
