@@ -255,10 +255,9 @@ impl Options {
         mut words: impl Iterator<Item = &'a [u8]>,
         accepts: &Accepts,
     ) -> Result<Options, Error> {
-        let mut options = Options { request: Request::ONE, period_ms: 1000, at_ms: None, given: 0 };
+        let mut options = Options::DEFAULT;
         while let Some(word) = words.next() {
-            let named = |name: &&Name| word.eq_ignore_ascii_case(name.text().as_bytes());
-            let Some(&name) = accepts.names.iter().find(named) else {
+            let Some(name) = accepts.find(word) else {
                 let word = Shown::new(word);
                 return Err(Error::UnknownOption { word, options: accepts.listed });
             };

@@ -75,7 +75,7 @@ pub unsafe extern "C" fn limit<S: Command>(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| -> Result<(), Error> {
+    watch::handle(ctx, argv, argc, S::counters(), |call| {
         let asked = S::parse(call.words())?;
         let time = Time::read(asked.at_ms)?;
         let decision = take::<S>(call, S::counters(), &asked, &time)?;
@@ -83,8 +83,7 @@ pub unsafe extern "C" fn limit<S: Command>(
             call.reply_integers(Reply::of::<S>(&decision).as_slice());
         }
         Ok(())
-    };
-    handle(ctx, argv, argc, watch::counting_errors(S::counters(), body))
+    })
 }
 
 /// `RL.THROTTLE`: a token bucket for users of redis-cell.
@@ -93,8 +92,7 @@ pub unsafe extern "C" fn throttle(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| throttle_as("rl.throttle", call);
-    handle(ctx, argv, argc, watch::counting_errors(&watch::THROTTLE, body))
+    watch::handle(ctx, argv, argc, &watch::THROTTLE, |call| throttle_as("rl.throttle", call))
 }
 
 /// `CL.THROTTLE`: the same under the name of redis-cell.
@@ -103,8 +101,7 @@ pub unsafe extern "C" fn throttle_compatible(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| throttle_as("cl.throttle", call);
-    handle(ctx, argv, argc, watch::counting_errors(&watch::THROTTLE, body))
+    watch::handle(ctx, argv, argc, &watch::THROTTLE, |call| throttle_as("cl.throttle", call))
 }
 
 fn throttle_as(command: &'static str, call: &Call<'_>) -> Result<(), Error> {
@@ -151,15 +148,14 @@ pub unsafe extern "C" fn peek(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| -> Result<(), Error> {
+    watch::handle(ctx, argv, argc, &watch::PEEK, |call| {
         let asked = args::peek(call.words())?;
         let time = Time::read(asked.at_ms)?;
         if !keyspace::visit(call, false, Peek { call, request: asked.request, time })? {
             call.reply_null();
         }
         Ok(())
-    };
-    handle(ctx, argv, argc, watch::counting_errors(&watch::PEEK, body))
+    })
 }
 
 struct Peek<'a> {
@@ -184,14 +180,13 @@ pub unsafe extern "C" fn info(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| -> Result<(), Error> {
+    watch::handle(ctx, argv, argc, &watch::INFO, |call| {
         let time = Time::read(args::info(call.words())?)?;
         if !keyspace::visit(call, false, Info { call, time })? {
             call.reply_null();
         }
         Ok(())
-    };
-    handle(ctx, argv, argc, watch::counting_errors(&watch::INFO, body))
+    })
 }
 
 struct Info<'a> {
@@ -213,15 +208,14 @@ pub unsafe extern "C" fn refund(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| -> Result<(), Error> {
+    watch::handle(ctx, argv, argc, &watch::REFUND, |call| {
         let (units, at_ms) = args::refund(call.words())?;
         let time = Time::read(at_ms)?;
         if !keyspace::visit(call, true, Refund { call, units, time })? {
             call.reply_null();
         }
         Ok(())
-    };
-    handle(ctx, argv, argc, watch::counting_errors(&watch::REFUND, body))
+    })
 }
 
 struct Refund<'a> {
@@ -298,9 +292,8 @@ static SLOT_IMPORT_KNOWN: AtomicBool = AtomicBool::new(false);
 const VALKEY_SLOT_IMPORT: u32 = 1 << 25;
 
 /// Notes the version of a Valkey server.
-pub fn set_valkey_version(version: &str) {
-    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    SLOT_IMPORT_KNOWN.store(major.is_some_and(|major| major >= 9), Ordering::Relaxed);
+pub fn set_valkey_version(major: u32) {
+    SLOT_IMPORT_KNOWN.store(major >= 9, Ordering::Relaxed);
 }
 
 /// A primary's stream, an append-only file that is loaded, or a slot that moves in. A replica that

@@ -6,13 +6,12 @@
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
 use redis_module::raw;
 
 use super::command::EFFECT;
-use super::server::{self, api};
+use super::server::{self, api, guarded};
 use super::value::Stored;
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
@@ -74,11 +73,6 @@ pub fn encode<S: Stored>(state: &S::State) -> Vec<u8> {
     let mut bytes = Vec::new();
     S::encode_state(state, &mut bytes);
     bytes
-}
-
-/// Runs a callback's body; a panic leaves `otherwise`.
-fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
 unsafe extern "C" fn rdb_load<S: Stored>(

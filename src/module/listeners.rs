@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use redis_module::raw;
 
-use super::server;
+use super::server::{self, guarded};
 
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
@@ -29,9 +29,10 @@ pub fn nobody() -> bool {
     NOBODY.load(Ordering::Relaxed)
 }
 
-/// Listens to the server's events, on a server that tells of everybody who begins to listen.
-pub fn follow(ctx: *mut raw::RedisModuleCtx) {
-    if !server::tells_of_listeners(ctx) {
+/// Listens to the server's events, on a server that tells of everybody who begins to listen;
+/// `valkey` is the major version of a Valkey server.
+pub fn follow(ctx: *mut raw::RedisModuleCtx, valkey: Option<u32>) {
+    if !server::tells_of_listeners(valkey) {
         return;
     }
     let events = [
@@ -74,5 +75,7 @@ unsafe extern "C" fn on_round(
 }
 
 fn ask(ctx: *mut raw::RedisModuleCtx) {
-    NOBODY.store(server::has_no_listener(ctx), Ordering::Relaxed);
+    // Nothing may unwind into the server; in doubt somebody listens.
+    let nobody = guarded(false, || server::has_no_listener(ctx));
+    NOBODY.store(nobody, Ordering::Relaxed);
 }

@@ -83,12 +83,13 @@ fn load(
     let mut options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
-    if let Some(version) = server::valkey_version(ctx) {
+    let valkey = server::valkey_major(ctx);
+    if let Some(major) = valkey {
         options |= VALKEY_HANDLE_ATOMIC_SLOT_MIGRATION;
-        command::set_valkey_version(&version);
+        command::set_valkey_version(major);
     }
     server::set_options(ctx, options);
-    listeners::follow(ctx);
+    listeners::follow(ctx, valkey);
     data_type::register(ctx)?;
     let category = registry::register(ctx)?;
     show::register(ctx)?;

@@ -223,6 +223,11 @@ pub fn handle<E: fmt::Display>(
     0
 }
 
+/// Runs a callback's body; a panic leaves `otherwise`.
+pub fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
 impl<'a> Call<'a> {
     /// The server's context of the call.
     pub fn context(&self) -> *mut raw::RedisModuleCtx {
@@ -555,10 +560,10 @@ impl Drop for Key<'_> {
 }
 
 /// Whether the server tells of everybody who begins to get effects: not those that stream the keys
-/// of a slot to another node, Valkey from 9.0 and Redis from 8.4 on.
-pub fn tells_of_listeners(ctx: *mut raw::RedisModuleCtx) -> bool {
-    if let Some(version) = valkey_version(ctx) {
-        return version.starts_with("7.") || version.starts_with("8.");
+/// of a slot to another node, Valkey from 9.0 and Redis from 8.4 on. `valkey` is [`valkey_major`].
+pub fn tells_of_listeners(valkey: Option<u32>) -> bool {
+    if let Some(major) = valkey {
+        return (7..=8).contains(&major);
     }
     // SAFETY: the function takes nothing and only tells the version, a byte for each part.
     let version = unsafe { raw::RedisModule_GetServerVersion.map(|version| version()) };
@@ -594,17 +599,20 @@ pub fn subscribe(ctx: *mut raw::RedisModuleCtx, event: u64, handler: OnEvent) ->
     unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, event, Some(handler))) == 0 }
 }
 
-/// The version of a Valkey server; none of any other.
-pub fn valkey_version(ctx: *mut raw::RedisModuleCtx) -> Option<String> {
+/// The major version of a Valkey server, 0 if it is none that can be read; none of any other.
+pub fn valkey_major(ctx: *mut raw::RedisModuleCtx) -> Option<u32> {
     // SAFETY: the context is that of OnLoad; the data is freed after the last use of what it
     // holds, and a field is null or a C string.
     unsafe {
         let data = (raw::RedisModule_GetServerInfo?)(ctx, c"server".as_ptr());
         let field = (raw::RedisModule_ServerInfoGetFieldC?)(data, c"valkey_version".as_ptr());
-        let value =
-            (!field.is_null()).then(|| CStr::from_ptr(field).to_string_lossy().into_owned());
+        let major = (!field.is_null()).then(|| {
+            let version = CStr::from_ptr(field).to_string_lossy();
+            let major = version.split('.').next().and_then(|major| major.parse().ok());
+            major.unwrap_or_default()
+        });
         (raw::RedisModule_FreeServerInfo?)(ctx, data);
-        value
+        major
     }
 }
 

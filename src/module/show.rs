@@ -9,9 +9,8 @@ use std::ffi::{CString, c_int};
 use redis_module::raw;
 
 use super::listeners;
-use super::server::{Call, api, handle};
+use super::server::{Call, api, guarded};
 use super::watch::{self, COMMANDS, Denials};
-use crate::error::Error;
 use crate::reply;
 use crate::watch::args::{self, Log};
 use crate::watch::counters::Counters;
@@ -23,7 +22,7 @@ pub unsafe extern "C" fn stats(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| -> Result<(), Error> {
+    watch::handle(ctx, argv, argc, &watch::STATS, |call| {
         let reset = args::stats(call.words_from(1))?;
         call.begin_map(COMMANDS.len());
         for counters in COMMANDS {
@@ -39,8 +38,7 @@ pub unsafe extern "C" fn stats(
             COMMANDS.iter().for_each(|counters| counters.reset());
         }
         Ok(())
-    };
-    handle(ctx, argv, argc, watch::counting_errors(&watch::STATS, body))
+    })
 }
 
 /// `RL.TOPDENIED [COUNT n] [RESET]`: the keys denied most.
@@ -49,7 +47,7 @@ pub unsafe extern "C" fn top_denied(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| -> Result<(), Error> {
+    watch::handle(ctx, argv, argc, &watch::TOPDENIED, |call| {
         let asked = args::top_denied(call.words_from(1))?;
         watch::denials(|Denials { top, .. }| {
             call.begin_array(top.len().min(asked.count));
@@ -64,8 +62,7 @@ pub unsafe extern "C" fn top_denied(
             }
         });
         Ok(())
-    };
-    handle(ctx, argv, argc, watch::counting_errors(&watch::TOPDENIED, body))
+    })
 }
 
 /// `RL.LOG GET [n] | LEN | RESET`: the last denials.
@@ -74,7 +71,7 @@ pub unsafe extern "C" fn log(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let body = |call: &Call<'_>| -> Result<(), Error> {
+    watch::handle(ctx, argv, argc, &watch::LOG, |call| {
         let asked = args::log(call.words_from(1))?;
         watch::denials(|Denials { log, .. }| match asked {
             Log::Get(count) => {
@@ -88,8 +85,7 @@ pub unsafe extern "C" fn log(
             }
         });
         Ok(())
-    };
-    handle(ctx, argv, argc, watch::counting_errors(&watch::LOG, body))
+    })
 }
 
 /// A denial: id, time, command, key, cost, limit, retry-after-ms, client id.
@@ -121,7 +117,7 @@ pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
 
 unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, _crash_report: c_int) {
     // Nothing may unwind into the server, and a section that is cut short is no harm.
-    let _ = std::panic::catch_unwind(|| {
+    guarded((), || {
         if section(ctx, "stats") {
             COMMANDS.iter().for_each(|counters| fields_of(ctx, counters));
         }

@@ -8,12 +8,16 @@
 //!
 //! [`show`]: super::show
 
+use std::ffi::c_int;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use redis_module::raw;
+
 use super::clock::Time;
-use super::server::{Call, KeyName};
+use super::server::{self, Call, KeyName};
 use crate::algorithm::{Decision, Request};
+use crate::error::Error;
 use crate::reply;
 use crate::watch::counters::{Counters, Outcome};
 use crate::watch::denial_log::{Denial, DenialLog};
@@ -124,6 +128,19 @@ fn remember(denial: &Denial<'_>) {
         }
         denials.log.record(denial);
     });
+}
+
+/// [`server::handle`] for a command whose errors are counted.
+///
+/// [`server::handle`]: super::server::handle
+pub fn handle(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+    counters: &'static Counters,
+    body: impl FnOnce(&Call<'_>) -> Result<(), Error>,
+) -> c_int {
+    server::handle(ctx, argv, argc, counting_errors(counters, body))
 }
 
 /// A handler's body whose errors are counted, those of a bug too.

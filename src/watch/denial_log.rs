@@ -91,7 +91,7 @@ impl DenialLog {
             self.make_room();
             self.entries.push(Entry::new(id, denial));
         } else if let Some(entry) = self.entries.get_mut(self.oldest) {
-            entry.set(id, denial);
+            *entry = Entry::new(id, denial);
             let next = self.oldest + 1;
             self.oldest = if next < self.max_len { next } else { 0 };
         }
@@ -143,18 +143,5 @@ impl Entry {
             retry_after_ms: denial.retry_after_ms,
             client_id: denial.client_id,
         }
-    }
-
-    /// Becomes the entry of another denial, in the room that is there.
-    fn set(&mut self, id: u64, denial: &Denial<'_>) {
-        self.key.set(denial.key);
-        self.id = id;
-        self.time_us = denial.time_us;
-        self.command = denial.command;
-        self.shadow = denial.shadow;
-        self.cost = denial.cost;
-        self.limit = denial.limit;
-        self.retry_after_ms = denial.retry_after_ms;
-        self.client_id = denial.client_id;
     }
 }
