@@ -41,6 +41,15 @@ hits() {
   }'
 }
 
+# spread KEYS HITS GAP: as many hits of each key, GAP ms apart.
+spread() {
+  awk -v keys="$1" -v hits="$2" -v gap="$3" 'BEGIN {
+    for (hit = 0; hit < hits; hit++) for (key = 1; key <= keys; key++)
+      printf "RL.SLIDING rl:user:%012d 1000 315360000000 AT %.0f\r\n",
+        key, 1700000000000 + hit * gap
+  }'
+}
+
 field() { cli INFO "$1" | tr -d '\r' | awk -F: -v name="$2" '$1 == name { print $2 }'; }
 echo "Redis $(field server redis_version), $(field memory mem_allocator), $keys keys"
 row() { printf '%-58s %8s\n' "$1" "$2"; }
@@ -53,5 +62,11 @@ row 'bucket with the longest numbers, bytes a key' \
     | grown "$keys")"
 row 'sliding window with one hit, bytes a key' \
   "$(calls 'RL.SLIDING rl:user:%012d 100 86400000' | grown "$keys")"
+row 'sliding window with five hits, 12 s apart, bytes a key' \
+  "$(spread "$((keys / 10))" 5 12000 | grown "$((keys / 10))")"
+row 'sliding window with ten hits, 6 s apart, bytes a key' \
+  "$(spread "$((keys / 10))" 10 6000 | grown "$((keys / 10))")"
+row 'sliding window with a hundred hits, 600 ms apart, bytes a key' \
+  "$(spread "$((keys / 100))" 100 600 | grown "$((keys / 100))")"
 row 'sliding window, 70,000 hits in a day, bytes a hit' "$(hits 70000 1234 | grown 70000)"
 row 'sliding window, 5,000 hits a second, bytes a hit' "$(hits 300000 0.2 | grown 300000)"

@@ -1,23 +1,28 @@
 //! How a state lies behind the pointer that the server keeps for a key.
 //!
-//! A window is a boxed state, changed in place. A bucket is packed into one small allocation
-//! ([`crate::packed`]): it is unpacked for a call, and packed again by one that writes. All memory
-//! comes from the server's allocator.
+//! It is packed into one small allocation ([`crate::packed`]), unpacked for a call, and packed
+//! again by one that writes. The older hits of a long window lie in blocks besides, which the value owns
+//! and which are changed in place. All memory comes from the server's allocator.
 
 use std::ffi::{CStr, c_void};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
+use std::slice;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
 use crate::algorithm::Limiter;
 use crate::algorithm::bucket::{self, Bucket, Content};
+use crate::algorithm::hit_log::{Blocks, HitLog};
 use crate::algorithm::leaky_bucket::Held;
 use crate::algorithm::sliding_window::{self, SlidingWindow};
 use crate::algorithm::token_bucket::Missing;
 use crate::codec::{Kind, Wire};
-use crate::packed::{self, LARGE, Packed, SMALL};
+use crate::packed;
+use crate::packed::bucket::{LARGE, Packed, SMALL};
+use crate::packed::window::Unpacked;
 use crate::report::{Report, Shown};
 
 /// A type of the server: its name, and its handle from load on.
@@ -137,9 +142,9 @@ impl Typed for Held {
 }
 
 /// A bucket's state, unpacked.
-pub struct Unpacked(bucket::State);
+pub struct Level(bucket::State);
 
-impl Deref for Unpacked {
+impl Deref for Level {
     type Target = bucket::State;
 
     fn deref(&self) -> &bucket::State {
@@ -148,14 +153,14 @@ impl Deref for Unpacked {
 }
 
 impl<C: Content + Kind + Shown + Typed + 'static> Stored for Bucket<C> {
-    type View<'a> = Unpacked;
+    type View<'a> = Level;
 
     fn data_type() -> &'static DataType {
         C::data_type()
     }
 
     fn new_value(state: bucket::State) -> *mut c_void {
-        match packed::pack(&state, false) {
+        match packed::bucket::pack(&state, false) {
             Packed::Small(bytes) => Box::into_raw(Box::new(bytes)).cast(),
             Packed::Large(bytes) => Box::into_raw(Box::new(bytes)).cast(),
         }
@@ -170,12 +175,12 @@ impl<C: Content + Kind + Shown + Typed + 'static> Stored for Bucket<C> {
                 Packed::Small(*value.cast::<[u8; SMALL]>())
             }
         };
-        Unpacked(packed.unpack())
+        Level(packed.unpack())
     }
 
     unsafe fn change(
         value: *mut c_void,
-        view: Unpacked,
+        view: Level,
         change: &bucket::State,
     ) -> Option<*mut c_void> {
         // SAFETY: as the caller's. A bucket's change is its next state.
@@ -184,14 +189,14 @@ impl<C: Content + Kind + Shown + Typed + 'static> Stored for Bucket<C> {
 
     unsafe fn replace(
         value: *mut c_void,
-        _view: Unpacked,
+        _view: Level,
         state: bucket::State,
     ) -> Option<*mut c_void> {
         // SAFETY: a value has at least SMALL bytes, and LARGE where it is marked so; what is
         // packed for a large one is large.
         unsafe {
             let large = is_large(value);
-            match packed::pack(&state, large) {
+            match packed::bucket::pack(&state, large) {
                 Packed::Small(bytes) => *value.cast() = bytes,
                 Packed::Large(bytes) if large => *value.cast() = bytes,
                 Packed::Large(bytes) => return Some(Box::into_raw(Box::new(bytes)).cast()),
@@ -219,11 +224,22 @@ impl<C: Content + Kind + Shown + Typed + 'static> Stored for Bucket<C> {
 /// `value` is that of a bucket.
 unsafe fn is_large(value: *const c_void) -> bool {
     // SAFETY: a value has at least SMALL bytes, whatever its size.
-    packed::is_large(unsafe { &*value.cast::<[u8; SMALL]>() })
+    packed::bucket::is_large(unsafe { &*value.cast::<[u8; SMALL]>() })
+}
+
+/// A window's state, unpacked. Its blocks are those of the value.
+pub struct Window(ManuallyDrop<sliding_window::State>);
+
+impl Deref for Window {
+    type Target = sliding_window::State;
+
+    fn deref(&self) -> &sliding_window::State {
+        &self.0
+    }
 }
 
 impl Stored for SlidingWindow {
-    type View<'a> = &'a mut sliding_window::State;
+    type View<'a> = Window;
 
     fn data_type() -> &'static DataType {
         static TYPE: DataType = DataType::new(c"rl-slidew");
@@ -231,50 +247,134 @@ impl Stored for SlidingWindow {
     }
 
     fn new_value(state: sliding_window::State) -> *mut c_void {
-        Box::into_raw(Box::new(state)).cast()
+        new_window(&pack_window(state, 0))
     }
 
     unsafe fn view<'a>(value: *mut c_void) -> Self::View<'a> {
-        // SAFETY: a value is a boxed state, and the view is its only use while it lives.
-        unsafe { &mut *value.cast::<sliding_window::State>() }
+        // SAFETY: a value has as many bytes as its first one tells.
+        let read =
+            packed::window::unpack(unsafe { slice::from_raw_parts(value.cast(), room(value)) });
+        let Unpacked { quota, at_us, mut outline, address } = read;
+        let older = address.map(|address| usize::try_from(address).unwrap_or_default());
+        let older = older.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut::<Blocks>);
+        // SAFETY: the address is null, or was exposed by the box that the value owns. As long as
+        // the view is neither dropped nor written, that box is its owner still.
+        let older = (!older.is_null()).then(|| unsafe { Box::from_raw(older) });
+        if older.is_none() {
+            outline.older_units = 0;
+        }
+        let log = HitLog::from_parts(outline, older);
+        Window(ManuallyDrop::new(sliding_window::State { quota, at_us, log }))
     }
 
     unsafe fn change(
-        _value: *mut c_void,
-        view: Self::View<'_>,
+        value: *mut c_void,
+        view: Window,
         change: &sliding_window::Change,
     ) -> Option<*mut c_void> {
-        Self::apply(view, change);
-        None
+        // SAFETY: as the caller's.
+        unsafe {
+            let mut state = take_out(value, view);
+            Self::apply(&mut state, change);
+            put_back(value, state)
+        }
     }
 
     unsafe fn replace(
-        _value: *mut c_void,
-        view: Self::View<'_>,
+        value: *mut c_void,
+        view: Window,
         state: sliding_window::State,
     ) -> Option<*mut c_void> {
-        *view = state;
-        None
+        // SAFETY: as the caller's.
+        unsafe {
+            drop(take_out(value, view));
+            put_back(value, state)
+        }
     }
 
     unsafe fn free(value: *mut c_void) {
-        // SAFETY: a value is a boxed state.
-        drop(unsafe { Box::from_raw(value.cast::<sliding_window::State>()) });
+        // SAFETY: as the caller's; a value was boxed as an array of as many bytes as its first one
+        // tells.
+        unsafe {
+            drop(take_out(value, Self::view(value)));
+            let bytes = ptr::slice_from_raw_parts_mut(value.cast::<u8>(), room(value));
+            drop(Box::from_raw(bytes));
+        }
     }
 
     fn heap_bytes(state: &Self::State, usable: impl Fn(*const u8) -> usize) -> usize {
         state.log.heap_bytes(|bytes| usable(bytes.as_ptr()))
     }
 
-    fn relocate(
-        view: &mut Self::View<'_>,
-        index: usize,
-        mover: impl FnOnce(Vec<u8>) -> Vec<u8>,
-    ) -> bool {
-        view.log.relocate(index, mover)
+    fn relocate(view: &mut Window, index: usize, mover: impl FnOnce(Vec<u8>) -> Vec<u8>) -> bool {
+        // What changes lies in the blocks, not in the value.
+        view.0.log.relocate(index, mover)
     }
 
     fn free_effort(state: &Self::State) -> usize {
         state.log.allocations()
     }
+}
+
+/// A window's state as bytes of at least `room`, which own its blocks from now on.
+fn pack_window(state: sliding_window::State, room: usize) -> packed::window::Packed {
+    let sliding_window::State { quota, at_us, log } = state;
+    let (outline, older) = log.into_parts();
+    let address = older.map(|older| Box::into_raw(older).expose_provenance());
+    let address = address.map(|address| u64::try_from(address).unwrap_or_default());
+    packed::window::pack(&Unpacked { quota, at_us, outline, address }, room)
+}
+
+/// A value of these bytes.
+fn new_window(packed: &packed::window::Packed) -> *mut c_void {
+    let mut bytes = vec![0; packed.room()].into_boxed_slice();
+    for (place, &byte) in bytes.iter_mut().zip(packed.bytes()) {
+        *place = byte;
+    }
+    Box::into_raw(bytes).cast()
+}
+
+/// How many bytes a window's value has.
+///
+/// # Safety
+/// `value` is that of a window.
+unsafe fn room(value: *const c_void) -> usize {
+    // SAFETY: a value has at least one byte.
+    packed::window::room(unsafe { *value.cast::<u8>() })
+}
+
+/// Takes the state of a window's value with its blocks, which the value does not own afterwards:
+/// should a change fail midway, it has none rather than some that are freed.
+///
+/// # Safety
+/// `value` is that of a window, and `view` its only view.
+unsafe fn take_out(value: *mut c_void, view: Window) -> sliding_window::State {
+    // SAFETY: a value has more bytes than its header, and those of the address where the header
+    // says so.
+    unsafe {
+        if packed::window::has_address(*value.cast()) {
+            value
+                .cast::<u8>()
+                .add(packed::window::ADDRESS)
+                .write_bytes(0, packed::window::ADDRESS_BYTES);
+        }
+    }
+    ManuallyDrop::into_inner(view.0)
+}
+
+/// Puts a state into a window's value; where it has no room, into a new one that takes its place.
+///
+/// # Safety
+/// `value` is that of a window, and owns no blocks.
+unsafe fn put_back(value: *mut c_void, state: sliding_window::State) -> Option<*mut c_void> {
+    // SAFETY: as the caller's.
+    let room = unsafe { room(value) };
+    let packed = pack_window(state, room);
+    if packed.room() > room {
+        return Some(new_window(&packed));
+    }
+    let bytes = packed.bytes();
+    // SAFETY: the value has `room` bytes, and the bytes are no more than that.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), bytes.len()) };
+    None
 }

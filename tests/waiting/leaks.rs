@@ -85,7 +85,12 @@ fn end_all(server: &Server, watch: &mut Client, end: &str) {
         clients.into_iter().for_each(Client::cut);
     } else {
         let shown = text(&watch.ok("CLIENT LIST"));
-        let waiting = shown.lines().filter(|line| line.contains("cmd=rl.leaky"));
+        // Those of an earlier round may not be gone yet; the letter is among the flags.
+        let blocked = |line: &&str| {
+            line.split(' ')
+                .any(|word| word.strip_prefix("flags=").is_some_and(|flags| flags.contains('b')))
+        };
+        let waiting = shown.lines().filter(blocked);
         let ids = waiting.filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
         let lines = ids.map(|id| match end {
             "KILL" => format!("CLIENT KILL ID {id}"),

@@ -2,12 +2,9 @@
 //! any, instead of the 64 that its fields take as they are. Servers hold millions of them.
 //!
 //! Three bytes tell how long each number is, the numbers follow, low bytes first: capacity,
-//! mantissa of the rate, period in ms, time of the last write in µs, level in shares. Reading and
-//! writing go through a buffer on the stack that is longer than any state, so that every access has
-//! a fixed size and none needs a loop.
-//!
-//! This is no format for files: what leaves the process is [`crate::codec`]'s.
+//! mantissa of the rate, period in ms, time of the last write in µs, level in shares.
 
+use super::{Buffer, DOUBLE, WORD};
 use crate::algorithm::bucket::{Quota, Rate, State};
 use crate::limits;
 
@@ -19,10 +16,6 @@ pub const LARGE: usize = 48;
 
 /// Bytes that tell the lengths.
 const HEADER: usize = 3;
-/// The longest number but the level.
-const WORD: usize = 8;
-/// The longest level.
-const DOUBLE: usize = 16;
 /// Longer than any state by one access.
 const BUFFER: usize = HEADER + 4 * WORD + DOUBLE + 13;
 
@@ -55,7 +48,7 @@ pub fn is_large(bytes: &[u8]) -> bool {
 /// Packs `state`; large also if it would fit into fewer bytes, where `large` says that its value
 /// has the room anyway.
 pub fn pack(state: &State, large: bool) -> Packed {
-    let mut buffer = Buffer([0; BUFFER], HEADER);
+    let mut buffer = Buffer::<BUFFER>::new(HEADER);
     let Quota { capacity, rate, period_ms } = state.quota;
     let mut header = u32::from(rate.decimals) << 16;
     header |= buffer.put(capacity);
@@ -63,29 +56,24 @@ pub fn pack(state: &State, large: bool) -> Packed {
     header |= buffer.put(period_ms) << 6;
     header |= buffer.put(state.at_us) << 9;
     header |= buffer.put_level(state.level) << 12;
-    let Buffer(mut bytes, len) = buffer;
-    let large = large || len > SMALL;
-    debug_assert!(len <= LARGE);
+    let large = large || buffer.len() > SMALL;
+    debug_assert!(buffer.len() <= LARGE);
     if large {
         header |= LARGE_MARK;
     }
-    for (byte, part) in bytes.iter_mut().zip(header.to_le_bytes()).take(HEADER) {
-        *byte = part;
-    }
-    if large { Packed::Large(first(&bytes)) } else { Packed::Small(first(&bytes)) }
+    buffer.put_header(&header.to_le_bytes(), HEADER);
+    if large { Packed::Large(buffer.first()) } else { Packed::Small(buffer.first()) }
 }
 
 impl Packed {
     /// The state.
     pub fn unpack(&self) -> State {
-        let mut bytes = [0; BUFFER];
-        match self {
-            Packed::Small(packed) => fill(&mut bytes, packed),
-            Packed::Large(packed) => fill(&mut bytes, packed),
-        }
-        let header = u32::from_le_bytes(first(&bytes)) & 0xff_ffff;
+        let mut buffer = match self {
+            Packed::Small(packed) => Buffer::<BUFFER>::holding(packed, HEADER),
+            Packed::Large(packed) => Buffer::<BUFFER>::holding(packed, HEADER),
+        };
+        let header = u32::from_le_bytes(buffer.first()) & 0xff_ffff;
         let decimals = u8::try_from((header >> 16) & 0xf).unwrap_or_default();
-        let mut buffer = Buffer(bytes, HEADER);
         let capacity = buffer.get(header);
         let mantissa = buffer.get(header >> 3);
         let period_ms = buffer.get(header >> 6);
@@ -93,63 +81,6 @@ impl Packed {
         let level = buffer.get_level(header >> 12);
         let quota = Quota { capacity, rate: Rate { mantissa, decimals }, period_ms };
         State { quota, level, at_us }
-    }
-}
-
-/// Bytes, and where the next number is.
-struct Buffer([u8; BUFFER], usize);
-
-impl Buffer {
-    /// Appends a number; its length less one, in three bits.
-    fn put(&mut self, value: u64) -> u32 {
-        if let Some(place) = self.0.get_mut(self.1..).and_then(|rest| rest.first_chunk_mut()) {
-            *place = value.to_le_bytes();
-        }
-        let bits = u64::BITS - value.leading_zeros();
-        let len = bits.div_ceil(8).max(1);
-        self.skip(len);
-        len - 1
-    }
-
-    /// Appends a level; its length, in four bits.
-    fn put_level(&mut self, value: u128) -> u32 {
-        if let Some(place) = self.0.get_mut(self.1..).and_then(|rest| rest.first_chunk_mut()) {
-            *place = value.to_le_bytes();
-        }
-        let len = (u128::BITS - value.leading_zeros()).div_ceil(8);
-        debug_assert!(len < 16);
-        self.skip(len);
-        len
-    }
-
-    fn get(&mut self, header: u32) -> u64 {
-        let len = (header & 7) + 1;
-        let rest = self.0.get(self.1..).and_then(|rest| rest.first_chunk::<WORD>());
-        let value = rest.map_or(0, |&bytes| u64::from_le_bytes(bytes));
-        self.skip(len);
-        value & (u64::MAX >> (u64::BITS - 8 * len))
-    }
-
-    fn get_level(&mut self, header: u32) -> u128 {
-        let len = header & 15;
-        let rest = self.0.get(self.1..).and_then(|rest| rest.first_chunk::<DOUBLE>());
-        let value = rest.map_or(0, |&bytes| u128::from_le_bytes(bytes));
-        value & !(u128::MAX << (8 * len))
-    }
-
-    fn skip(&mut self, len: u32) {
-        self.1 += usize::try_from(len).unwrap_or_default();
-    }
-}
-
-/// The first bytes, which are there.
-fn first<const N: usize>(bytes: &[u8; BUFFER]) -> [u8; N] {
-    bytes.first_chunk().copied().unwrap_or([0; N])
-}
-
-fn fill<const N: usize>(bytes: &mut [u8; BUFFER], packed: &[u8; N]) {
-    if let Some(place) = bytes.first_chunk_mut() {
-        *place = *packed;
     }
 }
 
