@@ -1,8 +1,8 @@
 //! How a state lies behind the pointer that the server keeps for a key.
 //!
 //! It is packed into one small allocation ([`crate::packed`]), unpacked for a call, and packed
-//! again by one that writes. The older hits of a long window lie in blocks besides, which the value owns
-//! and which are changed in place. All memory comes from the server's allocator.
+//! again by one that writes. The older hits of a long window lie in blocks besides, which the
+//! value owns and which are changed in place. All memory comes from the server's allocator.
 
 use std::ffi::{CStr, c_void};
 use std::mem::ManuallyDrop;
