@@ -79,6 +79,8 @@ pub enum Error {
     TooSlow,
     /// The call would record more than 2^53 units.
     TooManyUnits,
+    /// The hits of the window would take more than so many bytes, which the configuration sets.
+    TooManyBytes(u64),
     /// The key holds something else than the command's own state.
     WrongType,
     /// The server is at its limit of memory, and the call would take more.
@@ -121,24 +123,13 @@ impl fmt::Display for Error {
             Error::NoRule => {
                 "ERR each key needs a rule: TOKENBUCKET, LEAKY or SLIDING with its arguments"
             }
-            Error::UnknownRule(word) => {
-                return write!(
-                    f,
-                    "ERR '{word}' is no option of the rule before and begins none: expected \
-                     TOKENBUCKET, LEAKY or SLIDING"
-                );
-            }
-            Error::Arity(command) => {
-                return write!(f, "ERR wrong number of arguments for '{command}' command");
-            }
-            Error::Subcommand(word) => {
-                return write!(f, "ERR unknown subcommand '{word}', expected GET, LEN or RESET");
-            }
-            Error::UnknownOption { word, options } => {
-                return write!(f, "ERR unknown option '{word}', expected one of {options}");
-            }
-            Error::NoValue(option) => return write!(f, "ERR {option} needs a value after it"),
-            Error::Twice(option) => return write!(f, "ERR {option} may be given only once"),
+            Error::UnknownRule(_)
+            | Error::Arity(_)
+            | Error::Subcommand(_)
+            | Error::UnknownOption { .. }
+            | Error::NoValue(_)
+            | Error::Twice(_)
+            | Error::TooManyBytes(_) => return self.fmt_with_words(f),
             Error::ForceExcludes => "ERR FORCE excludes PEEK, RESERVE, SHADOW, MAXDELAY and WAIT",
             Error::WaitExcludes => "ERR WAIT excludes PEEK, SHADOW, AT, MAXDELAY and FORCE",
             Error::ClientTime => "ERR AT is refused unless the configuration rl.client-time is yes",
@@ -158,6 +149,36 @@ impl fmt::Display for Error {
             Error::Bug => "ERR internal error in the module rl, please report it",
         };
         f.write_str(text)
+    }
+}
+
+impl Error {
+    /// The text of those that repeat words of the call or numbers of the configuration.
+    fn fmt_with_words(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::UnknownRule(word) => write!(
+                f,
+                "ERR '{word}' is no option of the rule before and begins none: expected \
+                 TOKENBUCKET, LEAKY or SLIDING"
+            ),
+            Error::Arity(command) => {
+                write!(f, "ERR wrong number of arguments for '{command}' command")
+            }
+            Error::Subcommand(word) => {
+                write!(f, "ERR unknown subcommand '{word}', expected GET, LEN or RESET")
+            }
+            Error::UnknownOption { word, options } => {
+                write!(f, "ERR unknown option '{word}', expected one of {options}")
+            }
+            Error::NoValue(option) => write!(f, "ERR {option} needs a value after it"),
+            Error::Twice(option) => write!(f, "ERR {option} may be given only once"),
+            Error::TooManyBytes(max) => write!(
+                f,
+                "ERR window-ms and RESOLUTION must leave the hits of the key within {max} bytes, \
+                 the configuration rl.sliding-max-bytes"
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

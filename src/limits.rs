@@ -31,6 +31,9 @@ pub const MAX_TOPDENIED_SIZE: u64 = 10_000;
 /// Most entries that the log of denials may keep: about 20 MB.
 pub const MAX_LOG_LEN: u64 = 100_000;
 
+/// Greatest bound of the bytes that the hits of one window may take: 1 TiB.
+pub const MAX_SLIDING_BYTES: u64 = 1 << 40;
+
 /// Most keys, and so rules, of one call: more would hold up the server for longer than a ms.
 pub const MAX_RULES: u64 = 1000;
 

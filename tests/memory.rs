@@ -5,6 +5,7 @@
 //!   there is memory.
 //! - A server that evicts: no call is answered with an error, a limit that is evicted behaves as
 //!   new, and each that survives is whole.
+//! - A window takes no more than `rl.sliding-max-bytes`.
 
 mod support;
 
@@ -12,6 +13,8 @@ mod support;
 mod evicting;
 #[path = "memory/full.rs"]
 mod full;
+#[path = "memory/longest.rs"]
+mod longest;
 
 use support::{Client, field};
 

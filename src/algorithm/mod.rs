@@ -198,6 +198,12 @@ pub trait Limiter {
         false
     }
 
+    /// How many bytes a state has at most after a change that makes it take more memory, where this
+    /// has no bound of its own.
+    fn bytes_after(_state: &Self::State, _change: &Self::Change) -> u64 {
+        0
+    }
+
     /// The state of a key that held nothing, after `change`.
     fn create(change: &Self::Change) -> Self::State;
 

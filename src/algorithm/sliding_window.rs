@@ -122,9 +122,11 @@ impl Limiter for SlidingWindow {
     }
 
     fn grows(state: &State, change: &Change) -> bool {
-        // After a step back of the clock the cut is in other times; little leaves then.
-        let cut_ms = change.forget_until_ms.filter(|_| change.move_back_ms == 0);
-        change.add.is_some_and(|run| state.log.grows_with(run, cut_ms))
+        change.add.is_some_and(|run| state.log.grows_with(run, change.cut_ms()))
+    }
+
+    fn bytes_after(state: &State, change: &Change) -> u64 {
+        state.log.bytes_with_one_more(change.cut_ms())
     }
 
     fn create(change: &Change) -> State {
@@ -147,6 +149,14 @@ impl Limiter for SlidingWindow {
         if let Some(run) = change.add {
             state.log.add(run);
         }
+    }
+}
+
+impl Change {
+    /// What is forgotten before a hit is added, in the times of the log as it is.
+    fn cut_ms(&self) -> Option<i64> {
+        // After a step back of the clock the cut is in other times; little leaves then.
+        self.forget_until_ms.filter(|_| self.move_back_ms == 0)
     }
 }
 

@@ -337,9 +337,13 @@ pub(crate) fn integer(word: Option<&[u8]>, min: u64, max: u64, error: Error) -> 
     if (min..=max).contains(&value) { Ok(value) } else { Err(error) }
 }
 
+/// Most bytes of a number. The longest in any range has 20; a word of megabytes, which a client may
+/// send too, is not read.
+const MAX_NUMBER: usize = 64;
+
 /// A number of digits alone; one too large for any argument stays too large.
 fn digits(word: &[u8]) -> Option<u64> {
-    if word.is_empty() {
+    if word.is_empty() || word.len() > MAX_NUMBER {
         return None;
     }
     word.iter().try_fold(0_u64, |value, &byte| {
@@ -351,6 +355,9 @@ fn digits(word: &[u8]) -> Option<u64> {
 
 /// A rate in its range, with the zeros at its end cut off.
 fn rate(word: &[u8]) -> Option<Rate> {
+    if word.len() > MAX_NUMBER {
+        return None;
+    }
     let Some(point) = word.iter().position(|&byte| byte == b'.') else {
         let whole = digits(word)?;
         let in_range = (1..=limits::MAX_RATE).contains(&whole);

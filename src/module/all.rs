@@ -70,7 +70,9 @@ fn run(call: &Call<'_>) -> Result<(), RuleError> {
         }
     }
     // Memory for all, before the first is written.
-    open.iter().try_for_each(|rule| rule.ask_for_memory(call))?;
+    for (index, rule) in open.iter().enumerate() {
+        rule.ask_for_memory(call).map_err(RuleError::of(index))?;
+    }
     let written: Result<Vec<_>, _> = open.into_iter().map(|rule| rule.write(call, &time)).collect();
     let written = written?;
     tell(call, &written, over, &time)?;

@@ -14,7 +14,7 @@ use super::server::api;
 use super::watch;
 use crate::args::integer;
 use crate::error::Error;
-use crate::limits::{MAX_LOG_LEN, MAX_TOPDENIED_SIZE};
+use crate::limits::{MAX_LOG_LEN, MAX_SLIDING_BYTES, MAX_TOPDENIED_SIZE};
 
 /// Something that can be set.
 struct Setting {
@@ -31,8 +31,8 @@ enum Kind {
     Switch,
     /// A switch that is set when the module is loaded, and never again.
     SwitchAtLoad,
-    /// From 0 to a greatest number; whoever uses it is told.
-    Number { max: u64, apply: fn(usize) },
+    /// From 0 to a greatest number; whoever asks to be told is.
+    Number { max: u64, apply: Option<fn(usize)> },
 }
 
 impl Setting {
@@ -42,7 +42,7 @@ impl Setting {
 
     fn set(&self, value: i64) {
         self.value.store(value, Ordering::Relaxed);
-        if let Kind::Number { apply, .. } = self.kind {
+        if let Kind::Number { apply: Some(apply), .. } = self.kind {
             apply(usize::try_from(value).unwrap_or_default());
         }
     }
@@ -84,16 +84,22 @@ static CLIENT_TIME: Setting = Setting::new(c"client-time", Kind::Switch, 0);
 static COMPAT_CELL: Setting = Setting::new(c"compat-cell", Kind::SwitchAtLoad, 0);
 static TOPDENIED_SIZE: Setting = Setting::new(
     c"topdenied-size",
-    Kind::Number { max: MAX_TOPDENIED_SIZE, apply: watch::set_topdenied_size },
+    Kind::Number { max: MAX_TOPDENIED_SIZE, apply: Some(watch::set_topdenied_size) },
     256,
 );
 static LOG_MAX_LEN: Setting = Setting::new(
     c"log-max-len",
-    Kind::Number { max: MAX_LOG_LEN, apply: watch::set_log_max_len },
+    Kind::Number { max: MAX_LOG_LEN, apply: Some(watch::set_log_max_len) },
     128,
 );
+static SLIDING_MAX_BYTES: Setting = Setting::new(
+    c"sliding-max-bytes",
+    Kind::Number { max: MAX_SLIDING_BYTES, apply: None },
+    64 << 20,
+);
 
-static SETTINGS: [&Setting; 4] = [&CLIENT_TIME, &COMPAT_CELL, &TOPDENIED_SIZE, &LOG_MAX_LEN];
+static SETTINGS: [&Setting; 5] =
+    [&CLIENT_TIME, &COMPAT_CELL, &TOPDENIED_SIZE, &LOG_MAX_LEN, &SLIDING_MAX_BYTES];
 
 /// `rl.client-time`: whether callers may bring their own clock with AT.
 pub fn client_time() -> bool {
@@ -103,6 +109,11 @@ pub fn client_time() -> bool {
 /// `rl.compat-cell`: whether CL.THROTTLE is there too.
 pub fn compat_cell() -> bool {
     COMPAT_CELL.get() != 0
+}
+
+/// `rl.sliding-max-bytes`: how many bytes the hits of one window may take; 0 for any.
+pub fn sliding_max_bytes() -> u64 {
+    u64::try_from(SLIDING_MAX_BYTES.get()).unwrap_or_default()
 }
 
 /// Registers all options, with loadmodule's arguments as their defaults, and applies redis.conf.

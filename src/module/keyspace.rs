@@ -7,6 +7,7 @@
 
 use std::ffi::c_void;
 
+use super::config;
 use super::listeners;
 use super::memory;
 use super::server::{Call, Content, Key, KeyName};
@@ -78,10 +79,19 @@ impl<'a, S: Stored> Slot<'a, S> {
     /// Asks for memory, where a change takes any that the key does not have yet.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], where the server has none.
+    /// [`Error::TooManyBytes`], where the key may not have more, and [`Error::OutOfMemory`], where
+    /// the server has none.
     pub fn ask_for_memory(&self, call: &Call<'_>, change: &S::Change) -> Result<(), Error> {
-        let needs = self.state().is_none_or(|state| S::grows(state, change));
-        if needs { memory::ask(call, self.name()) } else { Ok(()) }
+        if let Some(state) = self.state() {
+            if !S::grows(state, change) {
+                return Ok(());
+            }
+            let max = config::sliding_max_bytes();
+            if max > 0 && S::bytes_after(state, change) > max {
+                return Err(Error::TooManyBytes(max));
+            }
+        }
+        memory::ask(call, self.name())
     }
 
     /// The change that a call makes: its own, or none but an expiry for a key that has lost it.

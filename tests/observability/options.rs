@@ -1,5 +1,5 @@
-//! `rl.topdenied-size` and `rl.log-max-len`: by CONFIG, in redis.conf and as arguments of
-//! loadmodule; what is refused.
+//! `rl.topdenied-size`, `rl.log-max-len` and `rl.sliding-max-bytes`: by CONFIG, in redis.conf and
+//! as arguments of loadmodule; what is refused.
 
 use std::fs;
 
@@ -7,8 +7,11 @@ use super::support::{Client, Config, Server, list, text};
 use super::{deny, log, top_denied};
 
 /// An option, its default and its greatest value.
-const OPTIONS: [(&str, &str, &str); 2] =
-    [("rl.topdenied-size", "256", "10000"), ("rl.log-max-len", "128", "100000")];
+const OPTIONS: [(&str, &str, &str); 3] = [
+    ("rl.topdenied-size", "256", "10000"),
+    ("rl.log-max-len", "128", "100000"),
+    ("rl.sliding-max-bytes", "67108864", "1099511627776"),
+];
 
 fn value(client: &mut Client, option: &str) -> String {
     text(&list(&client.ok(&format!("CONFIG GET {option}")))[1])

@@ -205,6 +205,17 @@ impl Blocks {
         len > block.room() && len > block.room() + block.bytes_until(cut_ms)
     }
 
+    /// How many blocks end after `time_ms`.
+    pub fn blocks_after(&self, time_ms: i64) -> usize {
+        self.blocks.len() - self.block_after(time_ms)
+    }
+
+    /// Bytes that so many blocks take at most.
+    pub fn bytes_of(blocks: usize) -> u64 {
+        // A deque may have room for twice as many as there are.
+        u64::try_from(blocks * (BLOCK_BYTES + 2 * size_of::<Block>())).unwrap_or(u64::MAX)
+    }
+
     /// Hands the memory of block `index` to `mover`, which may return the same bytes at another
     /// place. False if there is no such block.
     pub fn relocate(&mut self, index: usize, mover: impl FnOnce(Vec<u8>) -> Vec<u8>) -> bool {

@@ -257,6 +257,14 @@ impl HitLog {
         }
     }
 
+    /// Bytes that the blocks take at most with one more, after the hits at or before `cut_ms` are
+    /// forgotten.
+    pub fn bytes_with_one_more(&self, cut_ms: Option<i64>) -> u64 {
+        let cut_ms = cut_ms.unwrap_or(i64::MIN);
+        let blocks = self.older.as_ref().map_or(0, |older| older.blocks_after(cut_ms));
+        Blocks::bytes_of(blocks + 1)
+    }
+
     /// Hands the memory of block `index` to `mover`, which may return the same bytes at another
     /// place: for a server that defragments its memory. False if there is no such block.
     pub fn relocate(&mut self, index: usize, mover: impl FnOnce(Vec<u8>) -> Vec<u8>) -> bool {
