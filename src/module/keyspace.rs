@@ -148,16 +148,18 @@ impl<'a, S: Stored> Slot<'a, S> {
     }
 
     fn apply(&mut self, change: &S::Change) -> Result<(), Error> {
-        let Some(view) = self.state.take() else { return self.create(S::create(change)) };
+        let Some(view) = &mut self.state else { return self.create(S::create(change)) };
         // SAFETY: the view is that of the key's value, which nobody else uses while it is open.
         let moved = unsafe { S::change(self.key.value(), view, change) };
+        self.state = None;
         self.take_place(moved)
     }
 
     fn replace(&mut self, state: S::State) -> Result<(), Error> {
-        let Some(view) = self.state.take() else { return self.create(state) };
+        let Some(view) = &mut self.state else { return self.create(state) };
         // SAFETY: the view is that of the key's value, which nobody else uses while it is open.
         let moved = unsafe { S::replace(self.key.value(), view, state) };
+        self.state = None;
         self.take_place(moved)
     }
 

@@ -73,24 +73,24 @@ pub trait Stored: Wire + Report + 'static {
     /// See [`Stored`].
     unsafe fn view<'a>(value: *mut c_void) -> Self::View<'a>;
 
-    /// Applies a change to a value. Where the value has no room for the state, it stays as it is,
-    /// and a new one is returned that takes its place.
+    /// Applies a change to a value. Where the value has no room for the state, a new one is returned
+    /// that takes its place.
     ///
     /// # Safety
-    /// See [`Stored`]; the view is that of the value.
+    /// See [`Stored`]; the view is that of the value, and is not used afterwards.
     unsafe fn change(
         value: *mut c_void,
-        view: Self::View<'_>,
+        view: &mut Self::View<'_>,
         change: &Self::Change,
     ) -> Option<*mut c_void>;
 
     /// Puts another state in place of that of a value, or returns a new value as `change` does.
     ///
     /// # Safety
-    /// See [`Stored`]; the view is that of the value.
+    /// See [`Stored`]; the view is that of the value, and is not used afterwards.
     unsafe fn replace(
         value: *mut c_void,
-        view: Self::View<'_>,
+        view: &mut Self::View<'_>,
         state: Self::State,
     ) -> Option<*mut c_void>;
 
@@ -180,7 +180,7 @@ impl<C: Content + Kind + Shown + Typed + 'static> Stored for Bucket<C> {
 
     unsafe fn change(
         value: *mut c_void,
-        view: Level,
+        view: &mut Level,
         change: &bucket::State,
     ) -> Option<*mut c_void> {
         // SAFETY: as the caller's. A bucket's change is its next state.
@@ -189,7 +189,7 @@ impl<C: Content + Kind + Shown + Typed + 'static> Stored for Bucket<C> {
 
     unsafe fn replace(
         value: *mut c_void,
-        _view: Level,
+        _view: &mut Level,
         state: bucket::State,
     ) -> Option<*mut c_void> {
         // SAFETY: a value has at least SMALL bytes, and LARGE where it is marked so; what is
@@ -246,8 +246,8 @@ impl Stored for SlidingWindow {
         &TYPE
     }
 
-    fn new_value(state: sliding_window::State) -> *mut c_void {
-        new_window(&pack_window(state, 0))
+    fn new_value(mut state: sliding_window::State) -> *mut c_void {
+        new_window(&pack_window(&mut state, 0))
     }
 
     unsafe fn view<'a>(value: *mut c_void) -> Self::View<'a> {
@@ -269,26 +269,27 @@ impl Stored for SlidingWindow {
 
     unsafe fn change(
         value: *mut c_void,
-        view: Window,
+        view: &mut Window,
         change: &sliding_window::Change,
     ) -> Option<*mut c_void> {
         // SAFETY: as the caller's.
         unsafe {
-            let mut state = take_out(value, view);
-            Self::apply(&mut state, change);
-            put_back(value, state)
+            disown_blocks(value);
+            Self::apply(&mut view.0, change);
+            put_back(value, &mut view.0)
         }
     }
 
     unsafe fn replace(
         value: *mut c_void,
-        view: Window,
-        state: sliding_window::State,
+        view: &mut Window,
+        mut state: sliding_window::State,
     ) -> Option<*mut c_void> {
-        // SAFETY: as the caller's.
+        // SAFETY: as the caller's. The view, which is not used afterwards, owns the blocks alone.
         unsafe {
-            drop(take_out(value, view));
-            put_back(value, state)
+            disown_blocks(value);
+            ManuallyDrop::drop(&mut view.0);
+            put_back(value, &mut state)
         }
     }
 
@@ -296,7 +297,7 @@ impl Stored for SlidingWindow {
         // SAFETY: as the caller's; a value was boxed as an array of as many bytes as its first one
         // tells.
         unsafe {
-            drop(take_out(value, Self::view(value)));
+            ManuallyDrop::drop(&mut Self::view(value).0);
             let bytes = ptr::slice_from_raw_parts_mut(value.cast::<u8>(), room(value));
             drop(Box::from_raw(bytes));
         }
@@ -317,12 +318,10 @@ impl Stored for SlidingWindow {
 }
 
 /// A window's state as bytes of at least `room`, which own its blocks from now on.
-fn pack_window(state: sliding_window::State, room: usize) -> packed::window::Packed {
-    let sliding_window::State { quota, at_us, log } = state;
-    let (outline, older) = log.into_parts();
-    let address = older.map(|older| Box::into_raw(older).expose_provenance());
+fn pack_window(state: &mut sliding_window::State, room: usize) -> packed::window::Packed {
+    let address = state.log.take_blocks().map(|older| Box::into_raw(older).expose_provenance());
     let address = address.map(|address| u64::try_from(address).unwrap_or_default());
-    packed::window::pack(&Unpacked { quota, at_us, outline, address }, room)
+    packed::window::pack(&state.quota, state.at_us, state.log.outline(), address, room)
 }
 
 /// A value of these bytes.
@@ -343,30 +342,27 @@ unsafe fn room(value: *const c_void) -> usize {
     packed::window::room(unsafe { *value.cast::<u8>() })
 }
 
-/// Takes the state of a window's value with its blocks, which the value does not own afterwards:
-/// should a change fail midway, it has none rather than some that are freed.
+/// Lets a window's value own no blocks any more, since its view does: should a change fail midway,
+/// it has none rather than some that are freed.
 ///
 /// # Safety
-/// `value` is that of a window, and `view` its only view.
-unsafe fn take_out(value: *mut c_void, view: Window) -> sliding_window::State {
+/// `value` is that of a window.
+unsafe fn disown_blocks(value: *mut c_void) {
     // SAFETY: a value has more bytes than its header, and those of the address where the header
     // says so.
     unsafe {
         if packed::window::has_address(*value.cast()) {
-            value
-                .cast::<u8>()
-                .add(packed::window::ADDRESS)
-                .write_bytes(0, packed::window::ADDRESS_BYTES);
+            let address = value.cast::<u8>().add(packed::window::ADDRESS);
+            address.write_bytes(0, packed::window::ADDRESS_BYTES);
         }
     }
-    ManuallyDrop::into_inner(view.0)
 }
 
 /// Puts a state into a window's value; where it has no room, into a new one that takes its place.
 ///
 /// # Safety
 /// `value` is that of a window, and owns no blocks.
-unsafe fn put_back(value: *mut c_void, state: sliding_window::State) -> Option<*mut c_void> {
+unsafe fn put_back(value: *mut c_void, state: &mut sliding_window::State) -> Option<*mut c_void> {
     // SAFETY: as the caller's.
     let room = unsafe { room(value) };
     let packed = pack_window(state, room);

@@ -79,21 +79,27 @@ pub fn has_address(header: [u8; HEADER_READ]) -> bool {
 /// So many bytes tell whether a value has an address.
 pub const HEADER_READ: usize = 4;
 
-/// Packs a state into a value of at least `room` bytes.
-pub fn pack(state: &Unpacked, room: usize) -> Packed {
+/// Packs a state into a value of at least `room` bytes; `address` is that of its blocks, if it has
+/// any.
+pub fn pack(
+    quota: &Quota,
+    at_us: u64,
+    outline: &Outline,
+    address: Option<u64>,
+    room: usize,
+) -> Packed {
     let mut buffer = Buffer::new(HEADER);
-    let Unpacked { quota, at_us, outline, address } = state;
     let recent = &outline.recent;
     let mut header = u64::from(address.is_some()) << 24 | u64::from(outline.frees) << 25;
     if let Some(address) = address {
-        buffer.put_bytes(*address, WORD);
+        buffer.put_bytes(address, WORD);
     }
     header |= u64::from(buffer.put(quota.limit)) << 4;
     header |= u64::from(buffer.put(quota.window_ms)) << 7;
-    header |= u64::from(buffer.put(*at_us)) << 10;
+    header |= u64::from(buffer.put(at_us)) << 10;
     header |= u64::from(buffer.put(recent.open.count)) << 13;
     if recent.open.count > 0 {
-        let lag_ms = written_ms(*at_us).wrapping_sub(recent.open.time_ms);
+        let lag_ms = written_ms(at_us).wrapping_sub(recent.open.time_ms);
         header |= u64::from(buffer.put_level(zigzag(lag_ms).into())) << 16;
     }
     if address.is_some() {
@@ -211,7 +217,7 @@ mod tests {
                 outline.older_first_ms = recent.open.time_ms.wrapping_sub(first_ms.cast_signed());
             }
             let state = Unpacked { quota: Quota { limit, window_ms }, at_us, outline, address };
-            let packed = pack(&state, steps * STEP);
+            let packed = pack(&state.quota, at_us, &outline, address, steps * STEP);
             prop_assert!(packed.room() >= packed.bytes().len().max(steps * STEP).max(LEAST));
             prop_assert!(packed.room() <= MOST && packed.room().is_multiple_of(STEP));
             let first = packed.bytes().first().copied().unwrap_or_default();
@@ -242,10 +248,8 @@ mod tests {
             let gap_ms = window_ms / u64::from(hits);
             log.add(Run { time_ms: ms(now_us / 1000 - u64::from(hit) * gap_ms), count: 1 });
         }
-        let (outline, older) = log.into_parts();
-        assert!(older.is_none(), "{hits} hits");
-        let quota = Quota { limit, window_ms };
-        pack(&Unpacked { quota, at_us: now_us, outline, address: None }, 0).room()
+        assert!(log.take_blocks().is_none(), "{hits} hits");
+        pack(&Quota { limit, window_ms }, now_us, log.outline(), None, 0).room()
     }
 
     #[test]

@@ -64,14 +64,19 @@ impl Outline {
 }
 
 impl HitLog {
-    /// The log that [`HitLog::into_parts`] took apart.
+    /// The log of an outline and the blocks that belong to it.
     pub fn from_parts(outline: Outline, older: Option<Box<Blocks>>) -> HitLog {
         HitLog { older, outline }
     }
 
-    /// The outline, and the blocks that belong to it.
-    pub fn into_parts(self) -> (Outline, Option<Box<Blocks>>) {
-        (self.outline, self.older)
+    /// What the log has besides its blocks.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// Takes the blocks out, which leaves a log that is only good for its outline.
+    pub fn take_blocks(&mut self) -> Option<Box<Blocks>> {
+        self.older.take()
     }
 
     /// Whether the log holds no hit.
@@ -95,6 +100,9 @@ impl HitLog {
         if self.outline.oldest_ms() > time_ms {
             return 0;
         }
+        if self.outline.recent.oldest_ms() > time_ms {
+            return self.older.as_ref().map_or(0, |older| older.units_until(time_ms));
+        }
         let mut after: u64 = 0;
         for run in self.outline.recent.newest_first() {
             if run.time_ms <= time_ms {
@@ -102,7 +110,7 @@ impl HitLog {
             }
             after = after.saturating_add(run.count);
         }
-        self.older.as_ref().map_or(0, |older| older.units_until(time_ms))
+        0
     }
 
     /// The time of the `n`-th oldest unit, counted from 1; of the newest if there are fewer.
@@ -111,6 +119,9 @@ impl HitLog {
             // A denial mostly asks for the oldest.
             return Some(self.outline.oldest_ms());
         }
+        if n <= self.outline.older_units {
+            return self.older.as_ref().and_then(|older| older.time_of_unit(n));
+        }
         let mut before = self.units();
         for run in self.outline.recent.newest_first() {
             before = before.saturating_sub(run.count);
@@ -118,7 +129,7 @@ impl HitLog {
                 return Some(run.time_ms);
             }
         }
-        self.older.as_ref().and_then(|older| older.time_of_unit(n))
+        None
     }
 
     /// Calls `each` with every run, oldest first.
@@ -239,9 +250,12 @@ impl HitLog {
         if open.count == 0 || open.time_ms <= cut_ms || open.time_ms == run.time_ms {
             return false;
         }
+        let at_end = run.time_ms > open.time_ms;
+        if at_end && self.outline.recent.has_room_for(run) {
+            return false;
+        }
         let mut recent = self.outline.recent;
         let cut = recent.forget_until(cut_ms);
-        let at_end = run.time_ms > open.time_ms;
         if at_end && recent.open_next(run) {
             return false;
         }

@@ -171,6 +171,11 @@ impl Recent {
         Some((ahead_ms.try_into().ok()?, self.open.count.try_into().ok()?))
     }
 
+    /// Whether `next`, which is younger, can be opened and the open run be kept.
+    pub fn has_room_for(&self, next: Run) -> bool {
+        self.kept.len < KEPT && self.fits(next).is_some()
+    }
+
     /// Opens `next`, which is younger, and keeps the run that was open, if there is room.
     pub fn open_next(&mut self, next: Run) -> bool {
         let fits = self.fits(next);
