@@ -144,16 +144,17 @@ fn names_of_ten_megabytes() {
     let before = used(&mut client);
     client.call(&[b"RL.TOKENBUCKET", name.as_slice(), b"1", b"1", b"PER", b"3600000"]);
     let expire_us = least_us(&mut client, &[b"PEXPIRE", &name, b"3600000"]);
-    let calls: [(&str, &[&[u8]], &[&[u8]]); 6] = [
-        ("denied", &[b"RL.TOKENBUCKET"], &[b"1", b"1", b"PER", b"3600000"]),
-        ("forced", &[b"RL.TOKENBUCKET"], &[b"1", b"1", b"PER", b"3600000", b"FORCE"]),
-        ("looked at", &[b"RL.PEEK"], &[]),
-        ("told", &[b"RL.INFO"], &[]),
-        ("given back", &[b"RL.REFUND"], &[b"1"]),
-        ("with rules", &[b"RL.ALL", b"1"], &[b"TOKENBUCKET", b"1", b"1", b"PER", b"3600000"]),
+    let calls = [
+        ("denied", "RL.TOKENBUCKET {} 1 1 PER 3600000"),
+        ("forced", "RL.TOKENBUCKET {} 1 1 PER 3600000 FORCE"),
+        ("looked at", "RL.PEEK {}"),
+        ("told", "RL.INFO {}"),
+        ("given back", "RL.REFUND {} 1"),
+        ("with rules", "RL.ALL 1 {} TOKENBUCKET 1 1 PER 3600000"),
     ];
-    for (what, command, rest) in calls {
-        let call: Vec<&[u8]> = [command, &[name.as_slice()], rest].concat();
+    for (what, call) in calls {
+        let words = call.split(' ').map(|word| if word == "{}" { &name } else { word.as_bytes() });
+        let call: Vec<&[u8]> = words.collect();
         assert_eq!(error_text(&client.call(&call)), None, "{what}");
         let us = least_us(&mut client, &call);
         println!("a name of 10 MB, {what}: {us} us, PEXPIRE {expire_us} us");
