@@ -96,6 +96,12 @@ fn looks_and_refunds() {
     assert_eq!(look("COST 1 COST 1"), Err(Error::Twice("COST")));
     assert!(refusal(look("FORCE")).starts_with("ERR unknown option 'FORCE'"));
 
+    let info = |line| args::info(words(line));
+    assert_eq!(info(""), Ok(None));
+    assert_eq!(info("at 7"), Ok(Some(7)));
+    assert_eq!(info("AT"), Err(Error::NoValue("AT")));
+    assert!(refusal(info("COST 1")).starts_with("ERR unknown option 'COST'"));
+
     let refund = |line| args::refund(words(line));
     assert_eq!(refund("1"), Ok((1, None)));
     assert_eq!(refund("9007199254740992 at 7"), Ok((1 << 53, Some(7))));
