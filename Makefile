@@ -8,7 +8,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix instructions lint fuzz bench bench-quick bench-latency \
+.PHONY: help run build test test-matrix instructions properties-long lint fuzz bench bench-quick bench-latency \
 	bench-growth bench-core memory setup setup-test setup-matrix
 
 ## help: this list
@@ -37,6 +37,10 @@ test-matrix: build setup-test setup-matrix
 ## instructions: what a call costs, counted by valgrind and compared with what is recorded
 instructions: build setup-valgrind
 	RL_MODULE=$(MODULE) cargo test $(CORE) --test instructions -- --test-threads=1 --nocapture
+
+## properties-long: a day of virtual time at 95 and 200 percent of the rate, millions of calls on the edges
+properties-long:
+	cargo test $(CORE) --test properties_long
 
 ## lint: format, clippy with and without the server's binding, documentation
 lint: setup
