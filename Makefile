@@ -8,7 +8,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix instructions lint deny deny-advisories fuzz \
+.PHONY: help run build test test-matrix instructions lint deny deny-advisories fuzz mutants \
 	properties-long bench bench-quick bench-latency bench-growth bench-core memory setup \
 	setup-test setup-matrix setup-valgrind setup-deny
 
@@ -42,6 +42,12 @@ instructions: build setup-valgrind
 ## properties-long: a day of virtual time at 95 and 200 percent of the rate, millions of calls on the edges
 properties-long:
 	cargo test $(CORE) --test properties_long
+
+# A mutant is built and its tests are run in some seconds; all of them take about an hour.
+## mutants: breaks the core in every small way and asks its tests (MUTANTS="GROUP..." for some, MUTANTS_ARGS=options of cargo-mutants)
+mutants:
+	@cargo mutants --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-mutants
+	tests/mutants.sh $(MUTANTS) -- $(MUTANTS_ARGS)
 
 ## lint: format, clippy with and without the server's binding, documentation, dependencies
 lint: setup deny
