@@ -30,6 +30,12 @@ impl Client {
         Ok(Client { stream, parser: Parser::new() })
     }
 
+    /// Gives up on an answer after `longest`.
+    pub fn patience(self, longest: Duration) -> io::Result<Client> {
+        self.stream.set_read_timeout(Some(longest))?;
+        Ok(self)
+    }
+
     /// Sends one command and returns its answer, an error included.
     pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Value {
         self.send(args);

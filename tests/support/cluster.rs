@@ -140,7 +140,11 @@ impl Cluster {
 
     /// The node that serves `slot`, as the first node that runs sees it.
     pub fn owner(&self, slot: u16) -> usize {
-        let asked = self.running().next().expect("a node that runs");
+        self.owner_seen_by(self.running().next().expect("a node that runs"), slot)
+    }
+
+    /// The node that serves `slot`, as the node at `asked` sees it.
+    pub fn owner_seen_by(&self, asked: usize, slot: u16) -> usize {
         let seen = seen_by(&mut self.nodes[asked].client());
         let serves = |node: &&Seen| node.slots.iter().any(|range| range.contains(&slot));
         self.index_of(seen.iter().find(serves).expect("every slot is served").port)

@@ -144,6 +144,30 @@ impl Server {
         self.start_again();
     }
 
+    /// The process that was started.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("a server that was started").id()
+    }
+
+    /// Stops the process where it stands, as a machine that hangs: its connections stay open, and
+    /// nothing is answered until [`Server::resume`].
+    pub fn pause(&self) {
+        send_signal(self.pid(), libc::SIGSTOP);
+    }
+
+    /// Lets a process that [`Server::pause`] has stopped go on.
+    pub fn resume(&self) {
+        send_signal(self.pid(), libc::SIGCONT);
+    }
+
+    /// Kills the processes at once that this server has forked and whose title holds `title`; how
+    /// many there were.
+    pub fn kill_children(&self, title: &str) -> usize {
+        let children: Vec<u32> = children(self.pid(), title);
+        children.iter().for_each(|&child| send_signal(child, libc::SIGKILL));
+        children.len()
+    }
+
     /// Whether the process that was started is still there.
     pub fn is_running(&mut self) -> bool {
         let child = self.child.as_mut().expect("a server that was started");
@@ -223,6 +247,30 @@ impl Drop for Server {
     }
 }
 
+/// Sends a signal; a process that has ended by itself needs none.
+fn send_signal(pid: u32, signal: i32) {
+    let pid = i32::try_from(pid).expect("the number of a process");
+    assert!(pid > 1, "a process of ours");
+    // SAFETY: the call touches no memory of this process, and `pid` names one process.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// The processes that `parent` has forked and whose title holds `title`.
+fn children(parent: u32, title: &str) -> Vec<u32> {
+    let numbers = fs::read_dir("/proc").expect("processes can be listed").filter_map(|entry| {
+        entry.expect("an entry can be read").file_name().to_str()?.parse::<u32>().ok()
+    });
+    let is_child = |pid: &u32| {
+        // It may end at any moment, and then it is no child.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let titled = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        // The name of the program stands in parentheses and may hold any character.
+        let of = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+        of == Some(&parent.to_string()) && String::from_utf8_lossy(&titled).contains(title)
+    };
+    numbers.filter(is_child).collect()
+}
+
 fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
     let start = Instant::now();
     while start.elapsed() < DEADLINE {
@@ -239,7 +287,11 @@ fn read_log(dir: &Path) -> String {
     String::from_utf8_lossy(&log).into_owned()
 }
 
+/// The last lines of a log, or those around the place where the server says that it has crashed.
 fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
+    let last = lines.len().saturating_sub(LOG_TAIL);
+    let crash = lines.iter().position(|line| line.contains("BUG REPORT START"));
+    let first = crash.map_or(last, |crash| crash.saturating_sub(LOG_TAIL / 4));
+    lines[first..].iter().take(LOG_TAIL).copied().collect::<Vec<_>>().join("\n")
 }
