@@ -9,7 +9,7 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 CORE := --no-default-features --locked --target-dir target/core
 
 .PHONY: help run build test test-matrix instructions lint deny deny-advisories fuzz mutants \
-	properties-long bench bench-quick bench-latency bench-growth bench-core memory setup \
+	properties-long chaos soak bench bench-quick bench-latency bench-growth bench-core memory setup \
 	setup-test setup-matrix setup-valgrind setup-deny
 
 ## help: this list
@@ -81,6 +81,18 @@ fuzz: setup
 		RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir target/fuzz $$target fuzz/corpus/$$target \
 			fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
+
+# `cargo test` has both, but runs them only when asked to.
+LONG = RL_MODULE=$(MODULE) cargo test $(CORE) --test
+## chaos: a cluster under load whose processes are killed, for CHAOS_SECONDS (600; SEED=n for the same strikes)
+CHAOS_SECONDS ?= 600
+chaos: build
+	CHAOS_SECONDS=$(CHAOS_SECONDS) SEED=$(SEED) $(LONG) chaos -- --nocapture
+
+## soak: mixed load on one server, and nothing may grow, for SOAK_SECONDS (1800)
+SOAK_SECONDS ?= 1800
+soak: build
+	SOAK_SECONDS=$(SOAK_SECONDS) SEED=$(SEED) $(LONG) soak -- --nocapture
 
 # The program that measures servers, with the module that it loads.
 BENCH = RL_MODULE=$(MODULE) cargo bench $(CORE) --bench server --

@@ -95,7 +95,7 @@ impl Figures {
         for (what, count) in &self.counts {
             println!("{what}: {count}");
         }
-        println!("worst recovery: {} ms", self.worst_recovery.as_millis());
+        println!("longest from the first kill or pause until whole: {:.1?}", self.worst_recovery);
     }
 }
 
@@ -179,13 +179,12 @@ fn play(
     thread::sleep(CALM);
     let shard = usize::try_from(dice.throw(3)).expect("a shard");
     let (name, strike) = STRIKES[chosen];
-    let start = Instant::now();
     let mut struck = Struck::default();
     strike(cluster, shard, owners[shard], dice, gate, &mut struck);
     figures.add(&format!("strike: {name}"), 1);
     struck.killed.iter().for_each(|(what, count)| figures.add(&format!("killed: {what}"), *count));
     recover(cluster);
-    let recovery = start.elapsed();
+    let recovery = struck.since.map_or(Duration::ZERO, |since| since.elapsed());
     figures.worst_recovery = figures.worst_recovery.max(recovery);
     thread::sleep(CALM);
     let events = gate.close(PATIENCE * 2);
@@ -199,7 +198,7 @@ fn play(
     let moved = owners.iter().zip(self::owners(cluster)).filter(|(was, is)| *was != is).count();
     figures.add("failovers", u64::try_from(moved).expect("at most three"));
     let summary = books.settle(cluster, &plan, &events, &lapses, &gate.errors(), figures);
-    println!("round {round}: {name} at shard {shard}, {} ms, {summary}", recovery.as_millis());
+    println!("round {round}: {name} at shard {shard}, whole after {recovery:.1?}, {summary}");
 }
 
 /// Who serves each third of the slots.

@@ -6,9 +6,12 @@
 //! - A server that evicts: no call is answered with an error, a limit that is evicted behaves as
 //!   new, and each that survives is whole.
 //! - A window takes no more than `rl.sliding-max-bytes`.
+//! - A server that has memory: what keys took is free again when they have ended.
 
 mod support;
 
+#[path = "memory/ended.rs"]
+mod ended;
 #[path = "memory/evicting.rs"]
 mod evicting;
 #[path = "memory/full.rs"]

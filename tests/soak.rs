@@ -29,6 +29,8 @@ mod hot;
 mod memory;
 #[path = "soak/mixed.rs"]
 mod mixed;
+#[path = "soak/reports.rs"]
+mod reports;
 #[path = "soak/told.rs"]
 mod told;
 
@@ -47,7 +49,7 @@ use told::Told;
 const WARM_UP: Duration = Duration::from_secs(30);
 /// What `used_memory` may be more by at the end, in bytes: the server's own tables of statistics,
 /// errors and clients.
-const GROWTH: i64 = 128 * 1024;
+const GROWTH: i64 = 64 * 1024;
 /// What the resident memory may grow by, in hundredths, besides 2 MB of the allocator's.
 const RESIDENT_PERCENT: i64 = 5;
 /// The longest that a call of the module may hold the server, on a machine that others use too.
@@ -88,7 +90,8 @@ fn load(server: &Server, replica: &Server, seed: u64, length: Duration) -> Seen 
         stop.store(true, Ordering::Relaxed);
         let (resident, samples) = sampler.join().expect("samples");
         let latency_us = Histogram::new(3).expect("a histogram");
-        let mut seen = Seen { told: Told::default(), passed: vec![], latency_us, resident, samples };
+        let mut seen =
+            Seen { told: Told::default(), passed: vec![], latency_us, resident, samples };
         for client in mixed {
             let (told, latency_us) = client.join().expect("a client");
             seen.told.add(&told);

@@ -116,7 +116,8 @@ impl Gate {
         while state.resting < WORKERS {
             let left = end.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "only {} of {WORKERS} clients came to rest", state.resting);
-            state = self.changed.wait_timeout(state, left).map_or_else(|e| e.into_inner().0, |w| w.0);
+            state =
+                self.changed.wait_timeout(state, left).map_or_else(|e| e.into_inner().0, |w| w.0);
         }
         std::mem::take(&mut state.events)
     }

@@ -2,7 +2,7 @@
 //! killed servers run again, paused ones go on.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::gate::Gate;
 use super::plan::first_slot;
@@ -18,6 +18,14 @@ pub struct Struck {
     pub replica_started: bool,
     /// Processes and connections that were killed, by kind.
     pub killed: Vec<(&'static str, u64)>,
+    /// When the first server was killed or paused.
+    pub since: Option<Instant>,
+}
+
+impl Struck {
+    fn begins(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
 }
 
 /// A strike at the servers of one third of the slots, whose primary is given.
@@ -51,6 +59,7 @@ fn sleep_up_to(dice: &mut Dice, ms: u64) {
 }
 
 fn kill_primary(cluster: &mut Cluster, primary: usize, gate: &Gate, struck: &mut Struck) {
+    struck.begins();
     struck.primary_killed_us = Some(gate.now_us());
     cluster.node_mut(primary).kill();
     struck.killed.push(("primary", 1));
@@ -115,8 +124,8 @@ fn rewriting_primary_at_once(
     primary_at_once(cluster, shard, primary, dice, gate, struck);
 }
 
-/// The replica comes back to its primary within a second, and has nothing of what is answered until
-/// then.
+/// The replica hangs and its link is cut, so that it gets nothing of what is answered until the
+/// primary is killed; it goes on before it is taken for failed itself.
 fn cut_off_primary_replaced(
     cluster: &mut Cluster,
     shard: usize,
@@ -125,10 +134,15 @@ fn cut_off_primary_replaced(
     gate: &Gate,
     struck: &mut Struck,
 ) {
+    struck.begins();
+    cluster.node(partner(primary)).pause();
     let cut = cluster.node(primary).client().int("CLIENT KILL TYPE replica");
     struck.killed.push(("link to a replica", u64::try_from(cut).expect("a count")));
     sleep_up_to(dice, 1000);
-    primary_replaced(cluster, shard, primary, dice, gate, struck);
+    kill_primary(cluster, primary, gate, struck);
+    cluster.node(partner(primary)).resume();
+    wait_for_takeover(cluster, shard, primary);
+    cluster.node_mut(primary).start_again();
 }
 
 fn replica_killed(
@@ -141,6 +155,7 @@ fn replica_killed(
 ) {
     struck.replica_started = true;
     struck.killed.push(("replica", 1));
+    struck.begins();
     cluster.node_mut(partner(primary)).kill();
     sleep_up_to(dice, 2000);
     cluster.node_mut(partner(primary)).start_again();
@@ -156,6 +171,7 @@ fn both_killed(
 ) {
     struck.replica_started = true;
     struck.killed.push(("replica", 1));
+    struck.begins();
     let replica_first = dice.throw(2) == 0;
     if replica_first {
         cluster.node_mut(partner(primary)).kill();
@@ -280,6 +296,7 @@ fn sync_killed(
 ) {
     struck.replica_started = true;
     struck.killed.push(("replica", 1));
+    struck.begins();
     cluster.node_mut(partner(primary)).kill();
     linger(cluster, primary, 20_000);
     cluster.node_mut(partner(primary)).start_again();
@@ -317,9 +334,10 @@ fn primary_paused(
     primary: usize,
     dice: &mut Dice,
     _: &Gate,
-    _: &mut Struck,
+    struck: &mut Struck,
 ) {
     for _ in 0..2 {
+        struck.begins();
         cluster.node(primary).pause();
         sleep_up_to(dice, 800);
         cluster.node(primary).resume();
@@ -335,8 +353,9 @@ fn paused_primary_replaced(
     primary: usize,
     dice: &mut Dice,
     _: &Gate,
-    _: &mut Struck,
+    struck: &mut Struck,
 ) {
+    struck.begins();
     cluster.node(primary).pause();
     wait_for_takeover(cluster, shard, primary);
     sleep_up_to(dice, 1500);
@@ -349,8 +368,9 @@ fn replica_paused(
     primary: usize,
     dice: &mut Dice,
     _: &Gate,
-    _: &mut Struck,
+    struck: &mut Struck,
 ) {
+    struck.begins();
     cluster.node(partner(primary)).pause();
     sleep_up_to(dice, 3000);
     cluster.node(partner(primary)).resume();
