@@ -25,8 +25,8 @@
 //! most a second more. No client waits longer than [`PATIENCE`], no server crashes by itself, and
 //! the cluster recovers each time.
 //!
-//! Run by `make chaos`, for `CHAOS_SECONDS`. `SEED` chooses what strikes when; how calls and strikes
-//! interleave is up to the machine.
+//! Run by `make chaos`, for `CHAOS_SECONDS`. `SEED` chooses what strikes when; how calls and
+//! strikes interleave is up to the machine.
 
 mod support;
 

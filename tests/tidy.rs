@@ -3,7 +3,8 @@
 //! - functions of at most 70 lines and lines of at most 100 columns;
 //! - `unsafe` only in `src/module`, each block and impl under a comment that says why it is sound;
 //! - nothing left undone, no test switched off;
-//! - no path of somebody's own machine.
+//! - no path of somebody's own machine;
+//! - a test or an answer for each report.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -206,4 +207,25 @@ fn no_path_of_one_machine_is_mentioned() {
         }
     }
     assert_none("paths outside of the project", &findings);
+}
+
+/// Each report that is no vector is named where it is tested or answered.
+#[test]
+fn every_report_is_tested_or_answered() {
+    let list = "tests/scenarios/not-vectors.md";
+    let files = files();
+    let is_list = |file: &&File| file.path == list;
+    let text = &files.iter().find(is_list).expect("the list of reports").text;
+    let words = text.split(|c: char| c.is_whitespace() || ",:".contains(c));
+    let reports: Vec<&str> = words.filter(|word| word.starts_with("BR-")).collect();
+    assert!(reports.len() > 100, "only {} reports were found", reports.len());
+    let places: Vec<&File> = files
+        .iter()
+        .filter(|file| file.path != list)
+        .filter(|file| ["tests/", "docs/"].iter().any(|dir| file.path.starts_with(dir)))
+        .collect();
+    let answered = |report: &&str| places.iter().any(|file| file.text.contains(*report));
+    let open: Vec<String> =
+        reports.into_iter().filter(|report| !answered(report)).map(str::to_owned).collect();
+    assert_none("reports without a test or an answer", &open);
 }

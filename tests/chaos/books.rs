@@ -183,8 +183,8 @@ impl Books {
     }
 }
 
-/// A limit that is used up: admitted is the limit and what was forgotten, and a denial tells that it
-/// may be reached. Returns what was admitted beyond the limit.
+/// A limit that is used up: admitted is the limit and what was forgotten, and a denial tells that
+/// it may be reached. Returns what was admitted beyond the limit.
 fn expect_limit(key: &Key, account: &Account) -> i64 {
     let limit = i64::try_from(key.limit()).expect("a small limit");
     let Account { net, may_lose, unsure, denied, .. } = account;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::number;
 use super::support::{Client, Server, until, words};
 
-/// BR-008 rack/rack-attack#211, BR-009 dryruby/rack-throttle#34, BR-020 bucket4j/bucket4j#305, BR-032
-/// sidekiq/sidekiq#3577: a hundred thousand keys with one call each: ten seconds after their reset
-/// DBSIZE is 0 and the memory is back where it was, within 5 %.
+/// BR-008 rack/rack-attack#211, BR-009 dryruby/rack-throttle#34, BR-020 bucket4j/bucket4j#305,
+/// BR-032 sidekiq/sidekiq#3577: a hundred thousand keys with one call each: ten seconds after their
+/// reset DBSIZE is 0 and the memory is back where it was, within 5 %.
 #[test]
 fn a_hundred_thousand_keys_leave_nothing() {
     let server = Server::start();
