@@ -29,9 +29,9 @@ fn number(client: &mut Client, section: &str, name: &str) -> f64 {
 }
 
 /// BR-291 sidekiq/sidekiq#3981: five million buckets cost at most 180 bytes each, with key and TTL,
-/// and no CPU after they have expired. The 180 bytes hold where the server's tables are full. Beyond
-/// a power of two the tables have twice the places, and while keys move both are there: at five
-/// million that is up to 17 bytes more for each key, whatever it holds.
+/// and no CPU after they have expired. The 180 bytes hold where the server's tables are full.
+/// Beyond a power of two the tables have twice the places, and while keys move both are there: at
+/// five million that is up to 17 bytes more for each key, whatever it holds.
 #[test]
 fn five_million_buckets_are_small_and_end() {
     let server = Server::start();
