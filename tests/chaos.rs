@@ -198,7 +198,10 @@ fn play(
     let moved = owners.iter().zip(self::owners(cluster)).filter(|(was, is)| *was != is).count();
     figures.add("failovers", u64::try_from(moved).expect("at most three"));
     let summary = books.settle(cluster, &plan, &events, &lapses, &gate.errors(), figures);
-    println!("round {round}: {name} at shard {shard}, whole after {recovery:.1?}, {summary}");
+    let whole = struck
+        .since
+        .map_or("whole all the time".to_owned(), |_| format!("whole after {recovery:.1?}"));
+    println!("round {round}: {name} at shard {shard}, {whole}, {summary}");
 }
 
 /// Who serves each third of the slots.
