@@ -16,8 +16,8 @@
 //! - `RL.STATS` has counted exactly what the clients were told, command by command;
 //! - the hot buckets have admitted capacity + rate x time, two units more or less, and the hot
 //!   window at most its limit in each window and nearly all of it;
-//! - no call of the module took the server longer than [`SLOWEST`], 99 of 100 calls are answered
-//!   within [`ANSWERED`], as the clients see it, and each client gets all its answers.
+//! - no call of the module took the server longer than [`SLOWEST`], 99 of 100 calls of each command
+//!   that takes at most [`USUAL`], and each client gets all its answers.
 //!
 //! Run by `make soak`, for `SOAK_SECONDS`.
 
@@ -54,8 +54,9 @@ const GROWTH: i64 = 64 * 1024;
 const RESIDENT_PERCENT: i64 = 5;
 /// The longest that a call of the module may hold the server, on a machine that others use too.
 const SLOWEST: Duration = Duration::from_millis(100);
-/// How long 99 of 100 calls take at most, at a client.
-const ANSWERED: Duration = Duration::from_millis(20);
+/// How long 99 of 100 calls that take hold the server at most. Of others too few are made to tell
+/// them from the machine's pauses.
+const USUAL: Duration = Duration::from_millis(1);
 /// Clients of the mixed load.
 const MIXED: u64 = 6;
 
@@ -177,10 +178,13 @@ fn expect_quick(server: &Server, latency_us: &Histogram<u64>) {
         at(0.99),
         at(0.999)
     );
-    assert!(at(0.99) <= ANSWERED, "99 of 100 calls are answered within {:?}", at(0.99));
     let mut client = server.client();
     for line in client.info("latencystats").lines().filter(|line| line.contains("rl.")) {
         println!("{line}");
+        let p99 = line.split(',').find_map(|part| part.strip_prefix("p99="));
+        let us: f64 = p99.and_then(|us| us.parse().ok()).expect("a time");
+        let takes = told::COMMANDS.iter().any(|name| line.contains(&format!("rl.{name}:")));
+        assert!(!takes || Duration::from_secs_f64(us / 1e6) <= USUAL, "{line}");
     }
     let slow = memory::slow_calls(&mut client);
     println!("slow calls: {slow:?}");

@@ -61,27 +61,48 @@ pub fn run(server: &Server, number: usize, seed: u64, stop: &AtomicBool) -> (Pas
     (Passed { limiter, first_us, last_us: at, allowed }, told)
 }
 
-/// Each key has admitted what the contract has for the time.
-pub fn expect_exact(passed: &[Passed]) {
+/// What the contract has for a key over the time in which it was asked: at least and at most.
+fn contract(passed: &[Passed], limiter: usize) -> (u64, u64) {
+    let of_key = || passed.iter().filter(move |passed| passed.limiter == limiter);
+    let span = |first: fn(&Passed) -> i64, last: fn(&Passed) -> i64| -> u64 {
+        let first = of_key().map(first).min().expect("a client");
+        let last = of_key().map(last).max().expect("a client");
+        u64::try_from(last - first).expect("time goes on")
+    };
+    let contract = |us: u64| match limiter {
+        2 => LIMIT * (us / (WINDOW_MS * 1000) + 1),
+        _ => CAPACITY + RATE * us / 1_000_000,
+    };
+    let longest_us = span(|passed| passed.first_us[0], |passed| passed.last_us[1]);
+    let shortest_us = span(|passed| passed.first_us[1], |passed| passed.last_us[0]);
+    (contract(shortest_us), contract(longest_us))
+}
+
+fn allowed(passed: &[Passed], limiter: usize) -> u64 {
+    let of_key = passed.iter().filter(|passed| passed.limiter == limiter);
+    of_key.map(|passed| passed.allowed).sum()
+}
+
+/// No key has admitted more than the contract has for the time.
+pub fn expect_at_most(passed: &[Passed]) {
     for limiter in 0..3 {
-        let of_key = || passed.iter().filter(move |passed| passed.limiter == limiter);
-        let allowed: u64 = of_key().map(|passed| passed.allowed).sum();
-        let span = |first: fn(&Passed) -> i64, last: fn(&Passed) -> i64| -> u64 {
-            let first = of_key().map(first).min().expect("a client");
-            let last = of_key().map(last).max().expect("a client");
-            u64::try_from(last - first).expect("time goes on")
-        };
-        let longest_us = span(|passed| passed.first_us[0], |passed| passed.last_us[1]);
-        let shortest_us = span(|passed| passed.first_us[1], |passed| passed.last_us[0]);
-        let contract = |us: u64| match limiter {
-            2 => LIMIT * (us / (WINDOW_MS * 1000) + 1),
-            _ => CAPACITY + RATE * us / 1_000_000,
-        };
-        let (least, most) = (contract(shortest_us), contract(longest_us));
+        let (allowed, (least, most)) = (allowed(passed, limiter), contract(passed, limiter));
         println!("hot limiter {limiter}: {allowed} admitted, contract {least} to {most}");
         assert!(allowed <= most, "{allowed} admitted of {most}");
+    }
+}
+
+/// Each key has admitted what the contract has for the time, where it was never left alone for so
+/// long that a bucket was unused again.
+pub fn expect_exact(passed: &[Passed]) {
+    expect_at_most(passed);
+    for limiter in 0..3 {
+        let (allowed, (least, _)) = (allowed(passed, limiter), contract(passed, limiter));
         // A hit of a window is followed by the next when somebody asks, a moment after it has left.
-        let least = if limiter == 2 { least * 9 / 10 } else { least - 2 };
-        assert!(allowed >= least, "only {allowed} admitted of {least}");
+        let least = if limiter == 2 { least * 8 / 10 } else { least - 2 };
+        assert!(
+            allowed >= least,
+            "only {allowed} admitted of {least}, or a machine that stands still"
+        );
     }
 }

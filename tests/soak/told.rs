@@ -18,7 +18,7 @@ pub struct Told {
 }
 
 /// The commands whose decisions are compared.
-const COMMANDS: [&str; 5] = ["tokenbucket", "leaky", "sliding", "all", "throttle"];
+pub const COMMANDS: [&str; 5] = ["tokenbucket", "leaky", "sliding", "all", "throttle"];
 
 fn command(line: &str) -> String {
     let name = line.split(' ').next().unwrap_or_default().to_lowercase();
