@@ -8,9 +8,9 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix instructions lint deny deny-advisories fuzz mutants \
-	properties-long bench bench-quick bench-latency bench-growth bench-core memory setup \
-	setup-test setup-matrix setup-valgrind setup-deny
+.PHONY: help run build test test-matrix instructions lint deny deny-advisories fuzz fuzz-corpus \
+	fuzz-server memcheck mutants properties-long bench bench-quick bench-latency bench-growth \
+	bench-core memory setup setup-test setup-matrix setup-valgrind setup-deny
 
 ## help: this list
 help:
@@ -78,9 +78,17 @@ fuzz: setup
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@for target in $(FUZZ); do \
 		mkdir -p fuzz/corpus/$$target && echo "fuzz: $$target" && \
-		RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir target/fuzz $$target fuzz/corpus/$$target \
-			fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+		words=fuzz/$$target.dict && RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir target/fuzz \
+			$$target fuzz/corpus/$$target fuzz/seeds/$$target -- -timeout=10 \
+			-max_total_time=$(FUZZ_SECONDS) $$([ ! -e $$words ] || echo -dict=$$words) || exit 1; \
 	done
+
+## fuzz-server: CALLS (1000000) random and almost right calls on a live server with a replica (SEED=n repeats a run)
+CALLS ?= 1000000
+SEED ?= $(shell date +%s)
+fuzz-server: build setup-test
+	RL_MODULE=$(MODULE) RL_STORM_CALLS=$(CALLS) RL_STORM_SEED=$(SEED) \
+		cargo test $(CORE) --test storm -- --nocapture
 
 # The program that measures servers, with the module that it loads.
 BENCH = RL_MODULE=$(MODULE) cargo bench $(CORE) --bench server --
