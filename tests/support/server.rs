@@ -10,6 +10,7 @@ use redis::Value;
 use tempfile::TempDir;
 
 use super::launch::{self, Config};
+use super::wait::MEMCHECK;
 use super::{Client, DEADLINE, Version, list, text, until};
 
 /// Starts that may fail because somebody took the port first.
@@ -216,11 +217,23 @@ impl Drop for Server {
             eprintln!("{}", tail(&self.log()));
         }
         if let Some(child) = &mut self.child {
+            if MEMCHECK && !thread::panicking() {
+                end_in_order(child);
+            }
             // Nothing more can be done where these fail: the server has ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
+}
+
+/// Asks a server to end, and waits until it has.
+fn end_in_order(child: &mut Child) {
+    let process = libc::pid_t::try_from(child.id()).expect("a process");
+    // SAFETY: the call takes two numbers. The process is ours and was not waited for, so that the
+    // number is nobody else's.
+    unsafe { libc::kill(process, libc::SIGTERM) };
+    wait_for_exit(child);
 }
 
 fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
