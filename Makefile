@@ -8,9 +8,9 @@ MODULE := $(CURDIR)/target/release/libredis_rl.so
 # the library that cargo builds on the way for them is not the module.
 CORE := --no-default-features --locked --target-dir target/core
 
-.PHONY: help run build test test-matrix instructions lint deny deny-advisories fuzz mutants \
-	properties-long chaos soak bench bench-quick bench-latency bench-growth bench-core memory setup \
-	setup-test setup-matrix setup-valgrind setup-deny
+.PHONY: help run build test test-matrix instructions lint deny deny-advisories fuzz fuzz-corpus \
+	fuzz-server memcheck mutants properties-long chaos soak bench bench-quick bench-latency \
+	bench-growth bench-core memory setup setup-test setup-matrix setup-valgrind setup-deny
 
 ## help: this list
 help:
@@ -70,16 +70,20 @@ deny-advisories: setup-deny
 	$(DENY) --locked --manifest-path fuzz/Cargo.toml check advisories
 
 # The sanitizers that the fuzzer needs are options of the nightly compiler; RUSTC_BOOTSTRAP lets a
-# stable one take them.
+# stable one take them. What was found to reach new code is kept in fuzz/seeds, packed; what is
+# found now in fuzz/corpus.
 ## fuzz: arguments, decoders and whole histories, each FUZZ_SECONDS (60), by cargo-fuzz (FUZZ="NAME..." for some)
 FUZZ_SECONDS ?= 60
 FUZZ ?= args decode calls
+CARGO_FUZZ := RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir target/fuzz
 fuzz: setup
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@for target in $(FUZZ); do \
-		mkdir -p fuzz/corpus/$$target && echo "fuzz: $$target" && \
-		RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir target/fuzz $$target fuzz/corpus/$$target \
-			fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+		echo "fuzz: $$target" && mkdir -p fuzz/corpus/$$target && \
+		tar -xzf fuzz/seeds/$$target.tar.gz --skip-old-files -C fuzz/corpus/$$target && \
+		words=fuzz/$$target.dict && $(CARGO_FUZZ) $$target fuzz/corpus/$$target \
+			fuzz/seeds/$$target -- -timeout=10 -max_total_time=$(FUZZ_SECONDS) \
+			$$([ ! -e $$words ] || echo -dict=$$words) || exit 1; \
 	done
 
 # `cargo test` has both, but runs them only when asked to.
@@ -93,6 +97,26 @@ chaos: build
 SOAK_SECONDS ?= 1800
 soak: build
 	SOAK_SECONDS=$(SOAK_SECONDS) SEED=$(SEED) $(LONG) soak -- --nocapture
+
+## fuzz-corpus: keep in fuzz/seeds the fewest inputs of fuzz/corpus that reach all that all of them do
+fuzz-corpus: setup
+	@for target in $(FUZZ); do \
+		least=$$(mktemp -d) && $(CARGO_FUZZ) $$target -- -set_cover_merge=1 $$least \
+			fuzz/seeds/$$target fuzz/corpus/$$target && \
+		tar -C $$least --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - . \
+			| gzip -9n >fuzz/seeds/$$target.tar.gz && rm -rf $$least || exit 1; \
+	done
+
+## fuzz-server: CALLS (1000000) random and almost right calls on a live server with a replica (SEED=n repeats a run)
+CALLS ?= 1000000
+SEED ?= $(shell date +%s)
+fuzz-server: build setup-test
+	RL_MODULE=$(MODULE) RL_STORM_CALLS=$(CALLS) RL_STORM_SEED=$(SEED) \
+		cargo test $(CORE) --test storm -- --nocapture
+
+## memcheck: server tests under valgrind's memcheck, which fails by what the module does wrong (SERVER=name)
+memcheck: build setup-matrix setup-valgrind
+	RL_MODULE=$(MODULE) CARGO_FLAGS="$(CORE)" tests/memcheck/run.sh
 
 # The program that measures servers, with the module that it loads.
 BENCH = RL_MODULE=$(MODULE) cargo bench $(CORE) --bench server --

@@ -2,8 +2,8 @@
 //! encoder writes of it, byte for byte. It can be decided upon, given back to and changed, and what
 //! that leaves can be written and read again.
 //!
-//! The input is tried whole as a state and as a change, and in two parts, the length of the first
-//! in front, as a state and a change that is made to it.
+//! The input is tried whole as a state and as a change, and in parts, the length of each in front, as
+//! a state and the changes that are made to it one after the other.
 
 #![no_main]
 
@@ -13,16 +13,18 @@ use libfuzzer_sys::fuzz_target;
 use redis_rl::algorithm::leaky_bucket::LeakyBucket;
 use redis_rl::algorithm::sliding_window::SlidingWindow;
 use redis_rl::algorithm::token_bucket::TokenBucket;
-use redis_rl::algorithm::{Clock, Request};
+use redis_rl::algorithm::{Clock, Request, bucket};
 use redis_rl::codec::{self, Buffer, Wire};
-use redis_rl::limits;
 use redis_rl::report::Report;
+use redis_rl::{limits, packed};
 
 fuzz_target!(|data: &[u8]| {
     expiry(data);
     bytes_of::<TokenBucket>(data);
     bytes_of::<LeakyBucket>(data);
     bytes_of::<SlidingWindow>(data);
+    packs::<TokenBucket>(data);
+    packs::<LeakyBucket>(data);
 });
 
 /// The expiry in front of a payload of the internal command.
@@ -47,13 +49,41 @@ where
         assert_eq!(encoded_change::<L>(&change), data);
         readable::<L>(&L::create(&change));
     }
-    let Some((&len, rest)) = data.split_first() else { return };
-    let Some((state, change)) = rest.split_at_checked(usize::from(len)) else { return };
-    if let (Ok(mut state), Ok(change)) = (L::decode_state(state), L::decode_change(change))
-        && L::fits(&state, &change)
-    {
-        L::apply(&mut state, &change);
-        readable::<L>(&state);
+    sequence::<L>(data);
+}
+
+/// A state, or none yet, and changes as a replica gets them: those that do not fit are refused and
+/// the state is as before.
+fn sequence<L: Wire>(data: &[u8])
+where
+    L::State: PartialEq + Debug,
+{
+    let Some((first, mut rest)) = part(data) else { return };
+    let mut state = L::decode_state(first).ok();
+    while let Some((bytes, after)) = part(rest) {
+        rest = after;
+        let Ok((_, bytes)) = codec::decode_expiry(bytes) else { continue };
+        let Ok(change) = L::decode_change(bytes) else { continue };
+        match &mut state {
+            Some(state) if L::fits(state, &change) => L::apply(state, &change),
+            Some(_) => continue,
+            None => state = Some(L::create(&change)),
+        }
+        state.iter().for_each(readable::<L>);
+    }
+}
+
+/// A part of the input and what follows it; its length is in front.
+fn part(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&len, rest) = data.split_first()?;
+    rest.split_at_checked(usize::from(len))
+}
+
+/// A bucket that is packed is unpacked as it was, in the room that it needs and in more.
+fn packs<L: Wire<State = bucket::State>>(data: &[u8]) {
+    if let Ok(state) = L::decode_state(data) {
+        assert_eq!(packed::bucket::pack(&state, false).unpack(), state);
+        assert_eq!(packed::bucket::pack(&state, true).unpack(), state);
     }
 }
 

@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 
 suites=(scenarios errors citizen concurrency persistence garbage replication clock cluster memory
-  introspection notifications observability waiting several throttle)
+  introspection notifications observability waiting several throttle storm)
 servers=tests/matrix/servers.sh
 [ $# -gt 0 ] || set -- $($servers list)
 failed=() passed=() skipped=() again=()

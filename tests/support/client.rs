@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use redis::{Parser, Value};
 
+use super::wait::MEMCHECK;
 use super::{Reply, Several, bytes, error_text, text};
 
 /// Longest time that an answer may take before the test fails instead of hanging.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(if MEMCHECK { 600 } else { 60 });
 
 /// One connection.
 pub struct Client {

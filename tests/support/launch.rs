@@ -10,6 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use std::net::TcpListener;
 
+use super::wait::MEMCHECK;
+
 /// What a server's configuration file holds besides the harness's own lines.
 #[derive(Clone, Default)]
 pub struct Config {
@@ -67,6 +69,10 @@ impl Config {
             module().display(),
             self.module_args
         );
+        if MEMCHECK {
+            // It ends without waiting for a replica that may be gone.
+            text.push_str("shutdown-timeout 0\n");
+        }
         for line in &self.lines {
             text.push_str(line);
             text.push('\n');

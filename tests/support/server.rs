@@ -10,6 +10,7 @@ use redis::Value;
 use tempfile::TempDir;
 
 use super::launch::{self, Config};
+use super::wait::MEMCHECK;
 use super::{Client, DEADLINE, Version, list, text, until};
 
 /// Starts that may fail because somebody took the port first.
@@ -240,6 +241,9 @@ impl Drop for Server {
             eprintln!("{}", tail(&self.log()));
         }
         if let Some(child) = &mut self.child {
+            if MEMCHECK && !thread::panicking() {
+                end_in_order(child);
+            }
             // Nothing more can be done where these fail: the server has ended by itself.
             let _ = child.kill();
             let _ = child.wait();
@@ -269,6 +273,12 @@ fn children(parent: u32, title: &str) -> Vec<u32> {
         of == Some(&parent.to_string()) && String::from_utf8_lossy(&titled).contains(title)
     };
     numbers.filter(is_child).collect()
+}
+
+/// Asks a server to end, and waits until it has.
+fn end_in_order(child: &mut Child) {
+    send_signal(child.id(), libc::SIGTERM);
+    wait_for_exit(child);
 }
 
 fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {

@@ -3,8 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Whether the servers run under a memory checker, by the environment variable RL_MEMCHECK when the
+/// tests are compiled: they are slow then, and end in order, for only then is it told what leaked.
+pub const MEMCHECK: bool = option_env!("RL_MEMCHECK").is_some();
+
 /// How long a test waits for what should happen at once: long enough for a busy machine.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(if MEMCHECK { 600 } else { 30 });
 
 /// Asks until `condition` holds; past [`DEADLINE`] the test fails and names `what` it waited for.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
