@@ -73,8 +73,8 @@ pub trait Stored: Wire + Report + 'static {
     /// See [`Stored`].
     unsafe fn view<'a>(value: *mut c_void) -> Self::View<'a>;
 
-    /// Applies a change to a value. Where the value has no room for the state, a new one is returned
-    /// that takes its place.
+    /// Applies a change to a value. Where the value has no room for the state, a new one is
+    /// returned that takes its place.
     ///
     /// # Safety
     /// See [`Stored`]; the view is that of the value, and is not used afterwards.
