@@ -240,9 +240,10 @@ fn windows() -> Vec<Case> {
 
 /// The scripts that redis-rl brings for comparison.
 fn scripts(client: &mut Client) -> Vec<Case> {
-    let token = load_script(client, include_str!("token_bucket.lua"));
-    let leaky = load_script(client, include_str!("leaky_bucket.lua"));
-    let log = load_script(client, include_str!("sliding_log.lua"));
+    let mut load = |script| load_script(client, script).expect("the server reads our scripts");
+    let token = load(include_str!("token_bucket.lua"));
+    let leaky = load(include_str!("leaky_bucket.lua"));
+    let log = load(include_str!("sliding_log.lua"));
     let case = |what: &str, script: &str, call: &str| {
         Case::new(&format!("Lua {what}"), &format!("EVALSHA {script} 1 {call}")).slow()
     };

@@ -111,8 +111,10 @@ pub fn now_ms(client: &mut Client) -> u64 {
 }
 
 /// Hands a script to the server and returns its name there.
-pub fn load_script(client: &mut Client, script: &str) -> String {
+///
+/// # Errors
+/// What the server says of a script that it cannot read.
+pub fn load_script(client: &mut Client, script: &str) -> Result<String, String> {
     let answer = client.call(&["SCRIPT", "LOAD", script]);
-    assert_eq!(error_text(&answer), None, "the script cannot be loaded");
-    text(&answer)
+    error_text(&answer).map_or_else(|| Ok(text(&answer)), Err)
 }

@@ -27,6 +27,8 @@ mod progress;
 mod stats;
 mod targets;
 
+use std::process::ExitCode;
+
 use clap::{Args, Parser, Subcommand};
 
 /// What the program can do.
@@ -73,14 +75,15 @@ struct Compare {
     lua_args: String,
 }
 
-fn main() {
+fn main() -> ExitCode {
     match Cli::parse().task {
-        Some(Task::Compare(options)) => compare::run(&options),
+        Some(Task::Compare(options)) => return compare::run(&options),
         Some(Task::Latency) => latency::run(),
         Some(Task::Growth) => growth::run(),
         Some(Task::Filter(words)) => println!("{}: {ELSEWHERE}", words.join(" ")),
         None => println!("{ELSEWHERE}"),
     }
+    ExitCode::SUCCESS
 }
 
 /// What the program says where it has nothing to do.
