@@ -165,10 +165,14 @@ fn both_ends_of_each_range_are_accepted() {
         assert!(matches!(answer, Value::Array(_) | Value::Nil), "{line}: {answer:?}");
         client.ok("DEL k");
     }
-    // Zeros in front change nothing, however many there are.
-    let digits = [vec![b'0'; 1 << 20], b"5".to_vec()].concat();
-    let answer = client.call(&[&b"RL.TOKENBUCKET"[..], b"k", &digits, b"1"]);
+    // Zeros in front change nothing, up to the longest word that is read as a number.
+    let zeros = |number: usize| [vec![b'0'; number], b"5".to_vec()].concat();
+    let answer = client.call(&[&b"RL.TOKENBUCKET"[..], b"k", &zeros(63), b"1"]);
     assert_eq!(int(&list(&answer)[1]), 5);
+    for number in [64, 1 << 20] {
+        let answer = client.call(&[&b"RL.TOKENBUCKET"[..], b"k", &zeros(number), b"1"]);
+        assert!(error_text(&answer).expect("an error").starts_with("ERR capacity must be"));
+    }
 }
 
 /// Some cases of each command and kind.
