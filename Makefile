@@ -114,7 +114,7 @@ fuzz-server: build setup-test
 	RL_MODULE=$(MODULE) RL_STORM_CALLS=$(CALLS) RL_STORM_SEED=$(SEED) \
 		cargo test $(CORE) --test storm -- --nocapture
 
-## memcheck: server tests under valgrind's memcheck, which fails by what the module does wrong (SERVER=name)
+## memcheck: server tests under valgrind's memcheck, which fails by what the module does wrong
 memcheck: build setup-matrix setup-valgrind
 	RL_MODULE=$(MODULE) CARGO_FLAGS="$(CORE)" tests/memcheck/run.sh
 

@@ -137,7 +137,7 @@ impl Scene {
                 checked = self.judged() / step;
                 self.watch.ok("CONFIG SET maxmemory 0");
                 expect_ttls(&mut self.watch);
-                if checked % 4 == 0 {
+                if checked.is_multiple_of(4) {
                     self.reload();
                 }
             }

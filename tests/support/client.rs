@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use redis::{Parser, Value};
 
-use super::wait::MEMCHECK;
+use super::memcheck::MEMCHECK;
 use super::{Reply, Several, bytes, error_text, text};
 
 /// Longest time that an answer may take before the test fails instead of hanging.

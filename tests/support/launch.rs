@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use std::net::TcpListener;
 
-use super::wait::MEMCHECK;
+use super::memcheck::MEMCHECK;
 
 /// What a server's configuration file holds besides the harness's own lines.
 #[derive(Clone, Default)]

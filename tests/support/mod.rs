@@ -20,6 +20,7 @@ mod client;
 pub mod cluster;
 mod dice;
 mod launch;
+mod memcheck;
 pub mod payload;
 mod replica;
 mod reply;

@@ -10,7 +10,7 @@ use redis::Value;
 use tempfile::TempDir;
 
 use super::launch::{self, Config};
-use super::wait::MEMCHECK;
+use super::memcheck::{MEMCHECK, empty, note_if_empty};
 use super::{Client, DEADLINE, Version, list, text, until};
 
 /// Starts that may fail because somebody took the port first.
@@ -96,6 +96,10 @@ impl Server {
     /// Stops it as an operator does, and waits until it has gone. It saves where `save` lines say.
     pub fn stop(&mut self) {
         let mut client = self.client();
+        if MEMCHECK {
+            let child = self.child.as_ref().expect("a server that runs");
+            note_if_empty(&mut client, child.id());
+        }
         // A successful SHUTDOWN has no answer: the connection ends.
         if let Ok(answer) = client.try_call(&["SHUTDOWN"]) {
             panic!("SHUTDOWN: {answer:?}");
@@ -242,7 +246,7 @@ impl Drop for Server {
         }
         if let Some(child) = &mut self.child {
             if MEMCHECK && !thread::panicking() {
-                end_in_order(child);
+                end_in_order(child, Client::connect(self.port).ok());
             }
             // Nothing more can be done where these fail: the server has ended by itself.
             let _ = child.kill();
@@ -275,8 +279,12 @@ fn children(parent: u32, title: &str) -> Vec<u32> {
     numbers.filter(is_child).collect()
 }
 
-/// Asks a server to end, and waits until it has.
-fn end_in_order(child: &mut Child) {
+/// Empties a server, asks it to end, and waits until it has.
+fn end_in_order(child: &mut Child, client: Option<Client>) {
+    if let Some(mut client) = client {
+        empty(&mut client);
+        note_if_empty(&mut client, child.id());
+    }
     send_signal(child.id(), libc::SIGTERM);
     wait_for_exit(child);
 }

@@ -3,9 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Whether the servers run under a memory checker, by the environment variable RL_MEMCHECK when the
-/// tests are compiled: they are slow then, and end in order, for only then is it told what leaked.
-pub const MEMCHECK: bool = option_env!("RL_MEMCHECK").is_some();
+use super::memcheck::MEMCHECK;
 
 /// How long a test waits for what should happen at once: long enough for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(if MEMCHECK { 600 } else { 30 });
