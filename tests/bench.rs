@@ -126,7 +126,7 @@ fn a_script_of_ones_own_is_measured() {
     let server = Server::start();
     let mut client = server.client();
     let script = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
-    let hash = fill::load_script(&mut client, script);
+    let hash = fill::load_script(&mut client, script).expect("a script");
     let case = cases::own("my.lua", &hash, 1, "7", 0);
     case.prepare(&mut client, 2);
     assert_eq!(client.int("DBSIZE"), 10_000);
@@ -141,6 +141,7 @@ fn a_script_of_ones_own_is_measured() {
 #[should_panic(expected = "filling keys")]
 fn a_script_that_fails_is_not_measured() {
     let server = Server::start();
-    let hash = fill::load_script(&mut server.client(), "return redis.call('NONE')");
+    let script = "return redis.call('NONE')";
+    let hash = fill::load_script(&mut server.client(), script).expect("a script");
     cases::own("my.lua", &hash, 1, "", 0).prepare(&mut server.client(), 2);
 }
