@@ -14,14 +14,14 @@ use super::{contents, grow_window, report, used_memory};
 /// Buckets of each limiter before most are deleted: many pages of their allocations.
 const BUCKETS: u64 = 20_000;
 /// Windows before most are deleted, and the hits of each, in two blocks.
-const WINDOWS: u64 = 6000;
+const WINDOWS: u64 = 12_000;
 const HITS: u64 = 300;
 /// Windows with many blocks, before most are deleted, and their hits.
 const LONG: u64 = 120;
 const LONG_HITS: u64 = 12_000;
 /// Sizes of the allocations that hold a bucket, a window, and the block of a window. A bucket with
 /// long numbers has 48 bytes, which the allocators of Redis 7.2.4 and 7.4.1 never want to move.
-const SIZES: [u64; 3] = [32, 128, 512];
+const SIZES: [u64; 3] = [32, 64, 512];
 /// So many of each have moved when the test is content: more than the server's own work with
 /// allocations of these sizes explains.
 const MOVED: u64 = 150;
