@@ -63,7 +63,7 @@ fn many_clients_take_no_more_than_one() {
             server.client().limit(&of_many);
             thread::sleep(Duration::from_micros(1500).saturating_sub(start.elapsed()));
         }
-        let mut used = |number: i32| one.int(&format!("MEMORY USAGE {key}{number}"));
+        let mut used = |number: i32| one.memory_usage(&format!("{key}{number}"));
         let (of_one, of_many) = (used(1), used(2));
         // The times of the hits of a window differ, and so may a few of the bytes that hold them.
         let differ = (of_one - of_many).abs();

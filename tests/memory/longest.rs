@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::support::{Client, Config, Server, Snapshot, error_text, int, ints, wait_for_replica};
+use super::support::{Client, Config, Server, Snapshot, error_text, ints, wait_for_replica};
 
 const START_MS: i64 = 1_700_000_000_000;
 
@@ -33,10 +33,6 @@ fn text(max: i64) -> String {
     )
 }
 
-fn bytes(client: &mut Client) -> i64 {
-    int(&client.ok("MEMORY USAGE s SAMPLES 0"))
-}
-
 #[test]
 fn a_window_takes_no_more_bytes_than_it_may() {
     let server = Server::with(&Config::new().client_time());
@@ -48,7 +44,7 @@ fn a_window_takes_no_more_bytes_than_it_may() {
         let refused = until_refused(&mut client, &text(max));
         // The newest sixteen hits have their place elsewhere, of at most 208 bytes.
         assert!(refused >= 16.max(max / 4) && refused > before, "{max} bytes: {refused} hits");
-        assert!(bytes(&mut client) <= max + 500, "{max} bytes: {}", bytes(&mut client));
+        assert!(client.memory_usage("s") <= max + 500, "{max} bytes: {}", client.memory_usage("s"));
         before = refused;
     }
 }
