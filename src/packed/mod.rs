@@ -61,21 +61,18 @@ impl<const N: usize> Buffer<N> {
 
     /// Appends a number; its length less one, in three bits.
     fn put(&mut self, value: u64) -> u32 {
-        if let Some(place) = self.0.get_mut(self.1..).and_then(|rest| rest.first_chunk_mut()) {
-            *place = value.to_le_bytes();
-        }
         let bits = u64::BITS - value.leading_zeros();
         let len = bits.div_ceil(8).max(1);
-        self.skip(len);
+        self.put_bytes(value, len);
         len - 1
     }
 
     /// Appends a number of up to `len` bytes, at most 8.
-    fn put_bytes(&mut self, value: u64, len: usize) {
+    fn put_bytes(&mut self, value: u64, len: u32) {
         if let Some(place) = self.0.get_mut(self.1..).and_then(|rest| rest.first_chunk_mut()) {
             *place = value.to_le_bytes();
         }
-        self.1 += len;
+        self.skip(len);
     }
 
     /// Appends a level; its length, in four bits.

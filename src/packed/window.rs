@@ -92,7 +92,7 @@ pub fn pack(
     let recent = &outline.recent;
     let mut header = u64::from(address.is_some()) << 24 | u64::from(outline.frees) << 25;
     if let Some(address) = address {
-        buffer.put_bytes(address, WORD);
+        buffer.put_bytes(address, u64::BITS / 8);
     }
     header |= u64::from(buffer.put(quota.limit)) << 4;
     header |= u64::from(buffer.put(quota.window_ms)) << 7;
@@ -113,8 +113,7 @@ pub fn pack(
         header |= u64::from(kept.ahead_bytes) << 32 | u64::from(kept.count_bytes) << 35;
         header |= u64::from(buffer.put(kept.units)) << 38;
         header |= u64::from(buffer.put(kept.ms.cast_unsigned())) << 41;
-        let step = usize::try_from(kept.ahead_bytes + kept.count_bytes).unwrap_or_default();
-        buffer.put_array(&kept.raw, kept.len * step);
+        buffer.put_array(&kept.raw, kept.bytes());
     }
     let room = buffer.len().next_multiple_of(STEP).max(room).max(LEAST);
     debug_assert!(room <= MOST);
@@ -129,7 +128,7 @@ pub fn unpack(bytes: &[u8]) -> Unpacked {
     let header = u64::from_le_bytes(buffer.first());
     let bits = |from: u32| u32::try_from((header >> from) & 15).unwrap_or_default();
     let has_address = header >> 24 & 1 == 1;
-    let address = has_address.then(|| buffer.get_bytes(8));
+    let address = has_address.then(|| buffer.get_bytes(u64::BITS / 8));
     let limit = buffer.get(bits(4));
     let window_ms = buffer.get(bits(7));
     let at_us = buffer.get(bits(10));

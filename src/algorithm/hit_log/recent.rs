@@ -54,6 +54,11 @@ impl Kept {
         usize::try_from(self.ahead_bytes + self.count_bytes).unwrap_or(KEPT_BYTES)
     }
 
+    /// How many bytes all runs have.
+    pub fn bytes(&self) -> usize {
+        self.len * self.step()
+    }
+
     /// The distance and the count of a run.
     fn get(&self, index: usize) -> (u32, u32) {
         let rest = self.raw.get(index * self.step()..).and_then(|rest| rest.first_chunk());
@@ -113,8 +118,8 @@ impl Kept {
             self.units -= u64::from(count);
             self.ms -= i64::from(ahead_ms);
         }
-        let step = self.step();
-        self.raw.copy_within(number * step..self.len * step, 0);
+        let left = number * self.step()..self.bytes();
+        self.raw.copy_within(left, 0);
         self.len -= number;
     }
 
