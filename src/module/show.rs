@@ -90,19 +90,20 @@ pub unsafe extern "C" fn log(
 
 /// A denial: id, time, command, key, cost, limit, retry-after-ms, client id.
 fn reply_entry(call: &Call<'_>, entry: &Entry) {
+    let denial = &entry.denial;
     call.begin_array(8);
     call.reply_integer(reply::integer(entry.id));
-    call.reply_integer(reply::integer(entry.time_us));
-    if entry.shadow {
-        call.reply_bytes(format!("{} SHADOW", entry.command).as_bytes());
+    call.reply_integer(reply::integer(denial.time_us));
+    if denial.shadow {
+        call.reply_bytes(format!("{} SHADOW", denial.command).as_bytes());
     } else {
-        call.reply_bytes(entry.command.as_bytes());
+        call.reply_bytes(denial.command.as_bytes());
     }
     call.reply_bytes(&entry.key.shown());
-    call.reply_integer(entry.cost);
-    call.reply_integer(entry.limit);
-    call.reply_integer(entry.retry_after_ms);
-    call.reply_integer(reply::integer(entry.client_id));
+    call.reply_integer(denial.cost);
+    call.reply_integer(denial.limit);
+    call.reply_integer(denial.retry_after_ms);
+    call.reply_integer(reply::integer(denial.client_id));
 }
 
 /// Registers the module's sections of INFO.

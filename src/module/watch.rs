@@ -108,25 +108,24 @@ pub fn decided(
             time_us: time.server_us(),
             command: counters.command,
             shadow,
-            key: name.bytes(),
             cost: reply::integer(request.cost),
             limit: reply::integer(decision.limit),
             retry_after_ms: reply::retry_after_ms(decision),
             client_id: call.client_id(),
         };
-        remember(&denial);
+        remember(name.bytes(), &denial);
     }
 }
 
 /// Remembers a denial. A request that was let through as a trial is in the log, and its key is not
 /// among the denied ones.
 #[inline(never)]
-fn remember(denial: &Denial<'_>) {
+fn remember(key: &[u8], denial: &Denial) {
     denials(|denials| {
         if !denial.shadow {
-            denials.top.record(denial.key);
+            denials.top.record(key);
         }
-        denials.log.record(denial);
+        denials.log.record(key, denial);
     });
 }
 

@@ -5,17 +5,15 @@
 
 use super::kept_key::KeptKey;
 
-/// A denial as it happens.
+/// A denial, besides its key.
 #[derive(Clone, Copy, Debug)]
-pub struct Denial<'a> {
+pub struct Denial {
     /// The server's time, in µs since the epoch, also for a call that brought its own.
     pub time_us: u64,
     /// The name of the command.
     pub command: &'static str,
     /// Whether the limit was only tried, and the request let through.
     pub shadow: bool,
-    /// The key.
-    pub key: &'a [u8],
     /// Units that the request would have taken.
     pub cost: i64,
     /// The capacity or limit of the call.
@@ -33,20 +31,8 @@ pub struct Entry {
     pub id: u64,
     /// The key, as far as it is kept.
     pub key: KeptKey,
-    /// See [`Denial::time_us`].
-    pub time_us: u64,
-    /// See [`Denial::command`].
-    pub command: &'static str,
-    /// See [`Denial::shadow`].
-    pub shadow: bool,
-    /// See [`Denial::cost`].
-    pub cost: i64,
-    /// See [`Denial::limit`].
-    pub limit: i64,
-    /// See [`Denial::retry_after_ms`].
-    pub retry_after_ms: i64,
-    /// See [`Denial::client_id`].
-    pub client_id: u64,
+    /// What else is known of it.
+    pub denial: Denial,
 }
 
 /// The log.
@@ -80,8 +66,8 @@ impl DenialLog {
         self.entries.capacity().saturating_mul(size_of::<Entry>())
     }
 
-    /// Notes a denial, in place of the oldest one where the log is full.
-    pub fn record(&mut self, denial: &Denial<'_>) {
+    /// Notes a denial of `key`, in place of the oldest one where the log is full.
+    pub fn record(&mut self, key: &[u8], denial: &Denial) {
         if self.max_len == 0 {
             return;
         }
@@ -89,9 +75,11 @@ impl DenialLog {
         self.next_id = id.wrapping_add(1);
         if self.entries.len() < self.max_len {
             self.make_room();
-            self.entries.push(Entry::new(id, denial));
+            self.entries.push(Entry { id, key: KeptKey::new(key), denial: *denial });
         } else if let Some(entry) = self.entries.get_mut(self.oldest) {
-            *entry = Entry::new(id, denial);
+            entry.id = id;
+            entry.key.set(key);
+            entry.denial = *denial;
             let next = self.oldest + 1;
             self.oldest = if next < self.max_len { next } else { 0 };
         }
@@ -127,21 +115,5 @@ impl DenialLog {
         self.entries.drain(..self.entries.len().saturating_sub(max_len));
         self.entries.shrink_to(max_len);
         self.max_len = max_len;
-    }
-}
-
-impl Entry {
-    fn new(id: u64, denial: &Denial<'_>) -> Entry {
-        Entry {
-            id,
-            key: KeptKey::new(denial.key),
-            time_us: denial.time_us,
-            command: denial.command,
-            shadow: denial.shadow,
-            cost: denial.cost,
-            limit: denial.limit,
-            retry_after_ms: denial.retry_after_ms,
-            client_id: denial.client_id,
-        }
     }
 }

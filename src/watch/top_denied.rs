@@ -13,10 +13,14 @@
 //!   often than that is followed.
 //!
 //! A denial costs O(log size) steps and allocates nothing once the sketch has its memory, which it
-//! takes at the first denial. Keys are found by a 64-bit hash with a secret seed, their length and
-//! the [`KeptKey::MAX`] bytes that are kept of them, so no caller can make two keys count as one.
+//! takes at the first denial. Keys are found by a 64-bit hash with a seed that nobody is told,
+//! their length and the [`KeptKey::MAX`] bytes that are kept of them: a key that is kept whole is
+//! never taken for another, and keys chosen to have one hash would make a denial cost at most
+//! `size` steps. The hash is fast rather than cryptographic, since every denial takes one.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::quality::RandomState;
 
 use super::kept_key::KeptKey;
 
@@ -72,7 +76,7 @@ pub struct Denied<'a> {
 impl TopDenied {
     /// An empty sketch with a seed of its own; `size` 0 follows nothing.
     pub fn new(size: usize) -> TopDenied {
-        TopDenied::with_hasher(size, RandomState::new())
+        TopDenied::with_hasher(size, RandomState::default())
     }
 }
 
