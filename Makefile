@@ -49,11 +49,13 @@ mutants:
 	@cargo mutants --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-mutants
 	tests/mutants.sh $(MUTANTS) -- $(MUTANTS_ARGS)
 
+# `cargo test` runs these only when asked to, and so they are no part of all targets.
+LONG_TESTS := chaos soak instructions properties_long
 ## lint: format, clippy with and without the server's binding, documentation, dependencies
 lint: setup deny
 	cargo fmt --check
 	cargo clippy --locked --release -- -D warnings
-	cargo clippy $(CORE) --all-targets -- -D warnings
+	cargo clippy $(CORE) --all-targets $(LONG_TESTS:%=--test %) -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CORE) --no-deps --quiet
 
 # Without the advisories: their database comes by git from one host, which not every machine reaches.

@@ -52,7 +52,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use books::Books;
 use gate::Gate;
 use plan::Plan;
-use strikes::{STRIKES, Struck};
+use strikes::{STRIKES, Struck, Target};
 use support::cluster::Cluster;
 use support::{Config, Dice, field, text, until};
 
@@ -179,8 +179,10 @@ fn play(
     thread::sleep(CALM);
     let shard = usize::try_from(dice.throw(3)).expect("a shard");
     let (name, strike) = STRIKES[chosen];
-    let mut struck = Struck::default();
-    strike(cluster, shard, owners[shard], dice, gate, &mut struck);
+    let primary = owners[shard];
+    let mut target = Target { cluster, shard, primary, dice, gate, struck: Struck::default() };
+    strike(&mut target);
+    let struck = target.struck;
     figures.add(&format!("strike: {name}"), 1);
     struck.killed.iter().for_each(|(what, count)| figures.add(&format!("killed: {what}"), *count));
     recover(cluster);

@@ -44,7 +44,7 @@ pub fn run(gate: &Gate, ports: &[u16], seed: u64, number: usize) {
         gate,
         ports,
         dice: Dice::new(seed * 100 + u64::try_from(number).expect("a small number")),
-        patient: number % 2 == 0,
+        patient: number.is_multiple_of(2),
         waits: number < WAITING,
         connections: Default::default(),
         route: [0, 1, 2],
