@@ -35,6 +35,51 @@ fn slots_move_key_by_key_under_load() {
     scene.expect_idle_states(&cluster, 0..=took_ms);
 }
 
+/// RL.ALL in a slot that moves key by key takes from all its keys where all are, and from none where
+/// they are in two places: the server answers TRYAGAIN until the rest has moved.
+#[test]
+fn several_limits_wait_for_all_of_their_keys() {
+    let cluster = Cluster::start(&Config::new(), PATIENT);
+    let slot = *MOVING.start();
+    let tag = &cluster.keys_in(&(slot..=slot), "tag", 1)[0];
+    let [first, second] = ["first", "second"].map(|name| format!("{{{tag}}}:{name}"));
+    let call = format!("RL.ALL 2 {first} {second} SLIDING 9 3600000 TOKENBUCKET 9 1 PER 3600000");
+    let (mut from, mut to) = (cluster.node(FROM).client(), cluster.node(TO).client());
+    let port = cluster.node(TO).port();
+    let expect_taken = |client: &mut Client, remaining: [i64; 2]| {
+        let answer = client.all(&call);
+        assert_eq!((answer.allowed, answer.over), (1, -1));
+        assert_eq!([0, 1].map(|rule: usize| answer.rules[rule].remaining), remaining);
+    };
+    expect_taken(&mut from, [8, 8]);
+
+    let (from_id, to_id) = (cluster.id(FROM), cluster.id(TO));
+    to.ok(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}"));
+    from.ok(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}"));
+    expect_taken(&mut from, [7, 7]);
+
+    migrate(&mut from, cluster.node(TO), &[first.clone().into_bytes()]);
+    for client in [&mut from, &mut to] {
+        client.ok("ASKING");
+        let refused = client.refused(&call);
+        assert!(refused.starts_with("TRYAGAIN "), "{refused}");
+    }
+    to.ok("ASKING");
+    assert_eq!(to.limit(&format!("RL.PEEK {first}")).remaining, 7, "nothing was taken");
+    assert_eq!(from.limit(&format!("RL.PEEK {second}")).remaining, 7, "nothing was taken");
+
+    migrate(&mut from, cluster.node(TO), &[second.into_bytes()]);
+    assert_eq!(from.refused(&call), format!("ASK {slot} 127.0.0.1:{port}"));
+    to.ok("ASKING");
+    expect_taken(&mut to, [6, 6]);
+
+    for client in [&mut to, &mut from] {
+        client.ok(&format!("CLUSTER SETSLOT {slot} NODE {to_id}"));
+    }
+    expect_taken(&mut to, [5, 5]);
+    assert_eq!(from.refused(&call), format!("MOVED {slot} 127.0.0.1:{port}"));
+}
+
 /// BR-266, by the server's own way to move a slot whole: state and absolute expiry are the same to
 /// the bit. The node that takes the slots writes them to its append-only file, too.
 #[test]
