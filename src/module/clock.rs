@@ -47,8 +47,8 @@ impl Time {
 /// The server's clock in µs: from Redis 7.2 on its cached time, which expires keys too and stands
 /// still within a transaction or script; before, the system's.
 fn server_us() -> u64 {
-    // SAFETY: the pointer is written at load alone, before any command; the function behind it takes
-    // nothing and only reads the server's time.
+    // SAFETY: the pointer is written at load alone, before any command; the function behind it
+    // takes nothing and only reads the server's time.
     let cached_us = unsafe { raw::RedisModule_CachedMicroseconds.map(|cached_us| cached_us()) };
     if let Some(cached_us) = cached_us {
         return u64::try_from(cached_us).unwrap_or_default();

@@ -500,7 +500,7 @@ fn argument(
 /// Adds the ACL category @ratelimit, on servers that let a module add one.
 fn add_category(ctx: *mut raw::RedisModuleCtx) -> bool {
     let name = CString::new(CATEGORY).unwrap_or_default();
-    // SAFETY: the name is a C string, which the server copies; called in OnLoad, as the API demands.
+    // SAFETY: the name is a C string, which is copied; called in OnLoad, as the API demands.
     let added = unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx, name.as_ptr())) };
     if added.is_some_and(|status| status != 0) {
         server::warn(ctx, "the ACL category @ratelimit cannot be added, the module goes without");

@@ -35,8 +35,8 @@ fn slots_move_key_by_key_under_load() {
     scene.expect_idle_states(&cluster, 0..=took_ms);
 }
 
-/// RL.ALL in a slot that moves key by key takes from all its keys where all are, and from none where
-/// they are in two places: the server answers TRYAGAIN until the rest has moved.
+/// RL.ALL in a slot that moves key by key takes from all its keys where all are, and from none
+/// where they are in two places: the server answers TRYAGAIN until the rest has moved.
 #[test]
 fn several_limits_wait_for_all_of_their_keys() {
     let cluster = Cluster::start(&Config::new(), PATIENT);
