@@ -24,7 +24,7 @@ watch|watch/counters.rs watch/denial_log.rs watch/kept_key.rs watch/top_denied.r
 codec|codec.rs|--test=codec
 bucket|algorithm/mod.rs algorithm/bucket.rs algorithm/token_bucket.rs algorithm/leaky_bucket.rs|--test=args --test=bounds --test=reply --test=properties
 limits|limits.rs|--test=args --test=codec
-window|algorithm/sliding_window.rs|--test=codec --test=properties
+window|algorithm/sliding_window.rs|--test=window --test=codec --test=properties
 hit_log|algorithm/hit_log/mod.rs algorithm/hit_log/blocks.rs algorithm/hit_log/recent.rs|--test=hit_log --test=codec --test=properties
 '
 

@@ -143,9 +143,7 @@ impl Limiter for SlidingWindow {
             state.log.forget_until(time_ms);
         }
         state.log.hold_back(newest_possible_ms(change.at_us));
-        if change.take_newest > 0 {
-            state.log.take_newest(change.take_newest);
-        }
+        state.log.take_newest(change.take_newest);
         if let Some(run) = change.add {
             state.log.add(run);
         }
