@@ -43,15 +43,16 @@ pub const MAX_RESET_US: u64 = 100 * 365 * 24 * 60 * 60 * 1_000_000;
 
 /// Most shares that a unit is divided into: the longest period in µs, times the shares that
 /// [`MAX_DECIMALS`] digits after the point need.
-const MAX_SHARES_A_UNIT: u128 = 315_360_000_000 * 1000 * 1_000_000_000;
+const MAX_SHARES_A_UNIT: u128 = 315_360_000_000_000_000_000_000;
 const MANTISSA: u128 = 1_000_000_000_000_000_000;
-const TIME_US: u128 = 9_007_199_254_740_992 * 1000;
+const TIME_US: u128 = 9_007_199_254_740_992_000;
 const RESET_US: u128 = 3_153_600_000_000_000;
 
 // The constants above, written out where a cast would be needed, are the ones enforced.
 const _: () = assert!(MAX_DURATION_MS == 315_360_000_000);
 const _: () = assert!(MAX_MANTISSA == MAX_RATE * 10_u64.pow(9));
-const _: () = assert!(MAX_TIME_US == 9_007_199_254_740_992 * 1000);
+const _: () = assert!(MAX_TIME_US == 9_007_199_254_740_992_000);
+const _: () = assert!(MAX_SLIDING_BYTES == 1_099_511_627_776);
 const _: () = assert!(MAX_RESET_US == 3_153_600_000_000_000);
 // The time that any key has been left alone, at the highest rate, in shares.
 const _: () = assert!(TIME_US.checked_mul(MANTISSA).is_some());

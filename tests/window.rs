@@ -62,10 +62,11 @@ fn a_hit_is_added_before_younger_ones_after_a_step_back() {
     let hour_us = leaves_us(NOW_MS, NOW_MS);
     assert_eq!(decision.retry_after, Wait::Us(hour_us));
     assert_eq!(decision.reset_after_us, leaves_us(60_000, NOW_MS));
-    // A hit that lies ahead by less than the step is as old as one that is added now.
-    let ahead = state(2, &[(1_300, 1)]);
-    let (decision, change) = decide(&ahead, &Request::ONE, clock);
-    assert_eq!(decision.reset_after_us, leaves_us(1_300, NOW_MS));
+    // But it comes after a hit that was made before it, at 600 ms by the clock as it was.
+    let one_is_older = state(3, &[(600, 1), (60_000, 1)]);
+    let (decision, change) = decide(&one_is_older, &Request::ONE, clock);
+    assert_eq!(decision.retry_after, Wait::Us(leaves_us(600, NOW_MS)));
+    assert_eq!(decision.reset_after_us, leaves_us(60_000, NOW_MS));
     assert_eq!(change.map(|change| change.move_back_ms), Some(set_back_ms));
 }
 
