@@ -126,7 +126,7 @@ impl Limiter for SlidingWindow {
     }
 
     fn bytes_after(state: &State, change: &Change) -> u64 {
-        state.log.bytes_with_one_more(change.cut_ms())
+        change.add.map_or(0, |run| state.log.bytes_with(run, change.cut_ms()))
     }
 
     fn create(change: &Change) -> State {

@@ -175,19 +175,16 @@ impl Blocks {
     /// `cut_ms` is forgotten, takes more memory.
     pub fn grows_with_insert(
         &self,
-        kept: impl Iterator<Item = Run> + Clone,
+        kept: impl Iterator<Item = Run>,
         run: Run,
         cut_ms: i64,
     ) -> bool {
-        let place = self.place_of(run.time_ms);
-        let last = self.blocks.len().wrapping_sub(1);
-        let oldest = kept.clone().next();
-        if place == last || oldest.is_some_and(|oldest| oldest.time_ms <= run.time_ms) {
+        let place = self.place_of(run.time_ms).max(self.block_after(cut_ms));
+        if place + 1 == self.blocks.len() {
             return self.grows_with(kept, RUN_BYTES, cut_ms);
         }
         let has_room = |block: &Block| RUN_BYTES <= block.room() + block.bytes_until(cut_ms);
-        let live = self.blocks.get(place).filter(|_| place >= self.forgotten);
-        !live.is_some_and(has_room) || (oldest.is_some() && self.grows_with(kept, 0, cut_ms))
+        !self.blocks.get(place).is_some_and(has_room) || self.grows_with(kept, 0, cut_ms)
     }
 
     /// Whether pushing these runs and `more` bytes into the last block, after what is at or before
@@ -344,7 +341,7 @@ impl Block {
     }
 
     /// Puts `runs` in place of the block's own, and returns how many bytes they take, which may be
-    /// more than a block should have.
+    /// more than a block should have. No more memory is kept than that or a full block needs.
     fn repack(&mut self, runs: &[Run]) -> usize {
         let first_ms = runs.first().map_or(0, |run| run.time_ms);
         (self.first_ms, self.last_ms, self.start) = (first_ms, first_ms, 0);
@@ -354,6 +351,7 @@ impl Block {
             self.bytes.extend_from_slice(packed.get(..len).unwrap_or_default());
             self.last_ms = run.time_ms;
         }
+        self.bytes.shrink_to(BLOCK_BYTES);
         self.bytes.len()
     }
 
@@ -369,6 +367,8 @@ impl Block {
             return false;
         }
         self.bytes.extend_from_slice(packed.get(..len).unwrap_or_default());
+        // A vector that was full, as that of a copy is, has twice the room now.
+        self.bytes.shrink_to(BLOCK_BYTES);
         self.last_ms = run.time_ms;
         true
     }

@@ -271,12 +271,15 @@ impl HitLog {
         }
     }
 
-    /// Bytes that the blocks take at most with one more, after the hits at or before `cut_ms` are
-    /// forgotten.
-    pub fn bytes_with_one_more(&self, cut_ms: Option<i64>) -> u64 {
+    /// Bytes that the blocks take at most once `run` is added, after the hits at or before `cut_ms`
+    /// are forgotten, where [`grows_with`](Self::grows_with) says that this takes memory. A log
+    /// that was longer may take more, but no more than was told then.
+    pub fn bytes_with(&self, run: Run, cut_ms: Option<i64>) -> u64 {
         let cut_ms = cut_ms.unwrap_or(i64::MIN);
         let blocks = self.older.as_ref().map_or(0, |older| older.blocks_after(cut_ms));
-        Blocks::bytes_of(blocks + 1)
+        // Before one is put into its place, which may be a full block, the newest are packed.
+        let more = if run.time_ms < self.outline.recent.open.time_ms { 2 } else { 1 };
+        Blocks::bytes_of(blocks + more)
     }
 
     /// Hands the memory of block `index` to `mover`, which may return the same bytes at another
