@@ -85,17 +85,10 @@ impl Blocks {
     pub fn time_of_unit(&self, n: u64) -> Option<i64> {
         let oldest = self.live().next()?;
         // The last block with fewer than n units before it.
-        let live = self.blocks.len() - self.forgotten;
-        let index = partition_point(live, |index| {
-            let block = self.blocks.get(self.forgotten + index);
-            block.is_some_and(|block| block.before.wrapping_sub(oldest.before) < n)
-        });
-        let block = self.blocks.get((self.forgotten + index).saturating_sub(1))?;
+        let block = self
+            .blocks
+            .get(self.last_live_while(|block| block.before.wrapping_sub(oldest.before) < n))?;
         let mut units = block.before.wrapping_sub(oldest.before);
-        if n <= units + 1 {
-            // The header knows the first.
-            return Some(block.first_ms);
-        }
         let mut found = block.last_ms;
         block.runs(|run, _| {
             units = units.saturating_add(run.count);
@@ -199,7 +192,8 @@ impl Blocks {
             len += packed(run, last_ms).1;
             last_ms = run.time_ms;
         }
-        len > block.room() && len > block.room() + block.bytes_until(cut_ms)
+        let lacking = len.checked_sub(block.room());
+        lacking.is_some_and(|lacking| lacking > block.bytes_until(cut_ms))
     }
 
     /// How many blocks end after `time_ms`.
@@ -243,23 +237,33 @@ impl Blocks {
 
     /// Index of the first live block that ends after `time_ms`, or how many blocks there are.
     fn block_after(&self, time_ms: i64) -> usize {
-        let live = self.blocks.len() - self.forgotten;
-        let index = partition_point(live, |index| {
-            let block = self.blocks.get(self.forgotten + index);
-            block.is_some_and(|block| block.last_ms <= time_ms)
-        });
-        self.forgotten + index
+        self.live_while(|block| block.last_ms <= time_ms)
     }
 
     /// Index of the live block that begins at or before `time_ms`, else of the oldest; of none if
     /// there is none.
     fn place_of(&self, time_ms: i64) -> usize {
-        let live = self.blocks.len() - self.forgotten;
-        let index = partition_point(live, |index| {
-            let block = self.blocks.get(self.forgotten + index);
-            block.is_some_and(|block| block.first_ms <= time_ms)
-        });
-        self.forgotten + index.saturating_sub(1)
+        self.last_live_while(|block| block.first_ms <= time_ms)
+    }
+
+    /// Index of the first live block for which `holds` is false, or how many blocks there are.
+    /// `holds` is true up to some live block and false from there on.
+    fn live_while(&self, holds: impl Fn(&Block) -> bool) -> usize {
+        let (mut low, mut high) = (self.forgotten, self.blocks.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.blocks.get(middle).is_some_and(&holds) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Index of the last live block for which `holds` is true, else of the oldest.
+    fn last_live_while(&self, holds: impl Fn(&Block) -> bool) -> usize {
+        self.live_while(holds).saturating_sub(1).max(self.forgotten)
     }
 
     /// Appends a run that is younger than all others.
@@ -488,19 +492,4 @@ fn get(bytes: &[u8], at: &mut usize) -> u64 {
         }
     }
     value
-}
-
-/// The least index below `len` for which `before` is false, or `len`; `before` is true up to
-/// some index and false from there on.
-fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }

@@ -19,6 +19,8 @@
 mod blocks;
 mod recent;
 
+use std::cmp::Ordering;
+
 pub use blocks::Blocks;
 pub use recent::{KEPT, KEPT_BYTES, Kept, RAW, Recent};
 
@@ -148,15 +150,14 @@ impl HitLog {
     pub fn add(&mut self, run: Run) {
         debug_assert!(run.count > 0);
         let open = &mut self.outline.recent.open;
-        if open.count == 0 {
-            *open = run;
-        } else if run.time_ms == open.time_ms {
-            open.count = open.count.saturating_add(run.count);
-        } else if run.time_ms > open.time_ms {
-            self.open_next(run);
-        } else {
-            self.pack_kept();
-            self.with_blocks(|blocks| blocks.insert(run));
+        match run.time_ms.cmp(&open.time_ms) {
+            _ if open.count == 0 => *open = run,
+            Ordering::Equal => open.count = open.count.saturating_add(run.count),
+            Ordering::Greater => self.open_next(run),
+            Ordering::Less => {
+                self.pack_kept();
+                self.with_blocks(|blocks| blocks.insert(run));
+            }
         }
         self.free_some();
     }
@@ -177,9 +178,7 @@ impl HitLog {
     fn pack_kept(&mut self) {
         let recent = self.outline.recent;
         self.outline.recent = Recent::of(recent.open);
-        if recent.kept.len > 0 {
-            self.with_blocks(|blocks| recent.before_open().for_each(|run| blocks.push(run)));
-        }
+        self.with_blocks(|blocks| recent.before_open().for_each(|run| blocks.push(run)));
     }
 
     /// Forgets the hits at or before `time_ms`.
@@ -247,10 +246,13 @@ impl HitLog {
     pub fn grows_with(&self, run: Run, cut_ms: Option<i64>) -> bool {
         let cut_ms = cut_ms.unwrap_or(i64::MIN);
         let open = self.outline.recent.open;
-        if open.count == 0 || open.time_ms <= cut_ms || open.time_ms == run.time_ms {
+        if open.count == 0 || open.time_ms <= cut_ms {
             return false;
         }
-        let at_end = run.time_ms > open.time_ms;
+        let at_end = match run.time_ms.cmp(&open.time_ms) {
+            Ordering::Equal => return false,
+            order => order.is_gt(),
+        };
         if at_end && self.outline.recent.has_room_for(run) {
             return false;
         }

@@ -200,18 +200,20 @@ impl Recent {
         popped
     }
 
-    /// Forgets the runs at or before `time_ms` but the open one, and tells whether there were any.
+    /// Forgets the runs at or before `time_ms`, which is before the open one, and tells whether
+    /// there were any.
     pub fn forget_until(&mut self, time_ms: i64) -> bool {
+        debug_assert!(time_ms < self.open.time_ms);
         if self.oldest_ms() > time_ms {
             return false;
         }
         let old = self.before_open().take_while(|run| run.time_ms <= time_ms).count();
         self.kept.shift(old);
-        old > 0
+        true
     }
 }
 
-/// How many bytes a number has, at least 1.
+/// How many bytes a number has, none for 0.
 fn bytes_of(value: u32) -> u32 {
-    (u32::BITS - (value | 1).leading_zeros()).div_ceil(8)
+    (u32::BITS - value.leading_zeros()).div_ceil(8)
 }
