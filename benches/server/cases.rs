@@ -204,16 +204,26 @@ fn floors() -> Vec<Case> {
         Case::new("INCR", "INCR incr:__rand_int__").quick().single(),
         Case::new("INCR, 1,000,000 keys", "INCR incr:__rand_int__").many(),
         Case::new("SET EX", "SET set:__rand_int__ 1 EX 100").single(),
-        floor("open and reply", "b:__rand_int__ 1 0.0001", "RL.TOKENBUCKET").quick().single(),
-        floor("open and reply, a counter", "incr:__rand_int__", "INCR"),
+        floor("open and reply", BUCKET, indebted("RL.TOKENBUCKET")).quick().single(),
+        floor("open and reply, a counter", "incr:__rand_int__", made_by("INCR incr:__rand_int__")),
     ]
 }
 
-/// The floor on keys that are there, which `maker` has made by the same words.
-fn floor(name: &str, words: &str, maker: &str) -> Case {
-    let made = format!("{maker} {words}");
-    let fill = Fill::Call(made.split_whitespace().map(str::to_owned).collect());
+/// The floor, by such words, on keys that are there.
+fn floor(name: &str, words: &str, fill: Fill) -> Case {
     Case { fill, lasting: true, ..Case::new(name, &format!("BENCH.FLOOR {words}")) }
+}
+
+fn made_by(call: &str) -> Fill {
+    Fill::Call(call.split_whitespace().map(str::to_owned).collect())
+}
+
+/// The key and the limit of a bucket that calls are allowed by, and denied where it is in debt.
+const BUCKET: &str = "b:__rand_int__ 1000 10";
+
+/// Buckets of that limit which deny for more than a day.
+fn indebted(command: &str) -> Fill {
+    made_by(&format!("{command} {BUCKET} COST 1000000 FORCE"))
 }
 
 fn buckets(command: &str) -> Vec<Case> {
@@ -221,8 +231,8 @@ fn buckets(command: &str) -> Vec<Case> {
         Case::new(&format!("{command}, {what}"), &format!("{command} {call}"))
     };
     vec![
-        case("allowed", "b:__rand_int__ 1000 10").allowed().quick().single(),
-        case("denied", "b:__rand_int__ 1 0.0001").denied_as_filled().quick().single(),
+        case("allowed", BUCKET).allowed().quick().single(),
+        case("denied", BUCKET).denied(indebted(command)).quick().single(),
         case("one hot key, allowed", "hot 1000000000 1000000").allowed(),
         case("1,000,000 keys, allowed", "b:__rand_int__ 1000000 1 PER 86400000").allowed().many(),
     ]
@@ -259,8 +269,7 @@ fn scripts(client: &mut Client) -> Vec<Case> {
     };
     let full = "b:__rand_int__ 10 1 86400000 1";
     let emptied = |script: &str, more: &str| {
-        let call = format!("EVALSHA {script} 1 b:__rand_int__ 10 1 86400000 10 {more}");
-        Fill::Call(call.split_whitespace().map(str::to_owned).collect())
+        made_by(&format!("EVALSHA {script} 1 b:__rand_int__ 10 1 86400000 10 {more}"))
     };
     vec![
         case("token bucket, allowed", &token, "b:__rand_int__ 1000 10 1000 1")
