@@ -1,7 +1,5 @@
 //! The time of a call, read once.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use redis_module::raw;
 
 use super::config;
@@ -53,6 +51,15 @@ fn server_us() -> u64 {
     if let Some(cached_us) = cached_us {
         return u64::try_from(cached_us).unwrap_or_default();
     }
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
+    system_us(libc::CLOCK_REALTIME)
+}
+
+/// A clock of the system, in µs. The standard library's way takes more instructions, in every call.
+pub fn system_us(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clocks that are asked for are always there, and the time is written to memory
+    // that is ours.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    seconds.saturating_mul(1_000_000) + u64::try_from(now.tv_nsec / 1000).unwrap_or_default()
 }

@@ -494,12 +494,13 @@ impl<'a> Key<'a> {
     pub fn content(&self) -> Content {
         // SAFETY: the key is open; both functions take null for an absent key.
         unsafe {
+            let data_type = api!(RedisModule_ModuleTypeGetType(self.key));
+            if !data_type.is_null() {
+                return Content::Module(data_type);
+            }
             let kind = api!(RedisModule_KeyType(self.key));
             match isize::try_from(kind).unwrap_or_default() {
                 raw::REDISMODULE_KEYTYPE_EMPTY => Content::Empty,
-                raw::REDISMODULE_KEYTYPE_MODULE => {
-                    Content::Module(api!(RedisModule_ModuleTypeGetType(self.key)))
-                }
                 _ => Content::Other,
             }
         }

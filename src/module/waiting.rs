@@ -16,10 +16,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
+use super::clock::system_us;
 use super::server::{self, Call, api, handle};
 use crate::algorithm::leaky_bucket::LeakyBucket;
 use crate::algorithm::{Decision, Request, Verdict};
@@ -347,11 +347,7 @@ impl Alarm {
 
 /// The clock by which the timer goes, in µs: nobody sets it.
 fn steady_us() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock is always there, and the time is written to memory that is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    seconds.saturating_mul(1_000_000) + u64::try_from(now.tv_nsec / 1000).unwrap_or_default()
+    system_us(libc::CLOCK_MONOTONIC)
 }
 
 /// The time of day and that of [`steady_us`], read at one instant: again where the machine did
@@ -361,18 +357,12 @@ fn both_clocks_us() -> (u64, u64) {
     let mut read = (0, 0);
     for _ in 0..TRIES {
         let before_us = steady_us();
-        read = (wall_us(), steady_us());
+        read = (system_us(libc::CLOCK_REALTIME), steady_us());
         if read.1.saturating_sub(before_us) <= Offset::TREMOR_US / 2 {
             break;
         }
     }
     read
-}
-
-/// The time of day, in µs since the epoch.
-fn wall_us() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Runs a callback that cannot reply: a panic, which would end the server, becomes a line in its
