@@ -49,5 +49,7 @@ fn a_level_is_within_the_same_bounds() {
 #[test]
 fn a_bucket_takes_no_more_memory_than_it_has() {
     let state = State { quota: FAST, level: 0, at_us: 0 };
-    assert!(!TokenBucket::grows(&state, &State { level: u128::MAX, ..state }));
+    let change = State { level: u128::MAX, ..state };
+    assert!(!TokenBucket::grows(&state, &change));
+    assert_eq!(TokenBucket::bytes_after(&state, &change), 0, "it has no bound of its own");
 }

@@ -53,10 +53,10 @@ impl Request {
     }
 
     /// The request whose wait is told: its own, but that of one unit for a request which takes
-    /// nothing, and that of an unforced unit for a forced one.
+    /// nothing or is forced. `FORCE` makes no wait shorter.
     const fn asking_to_wait(&self) -> Request {
         let cost = if self.cost == 0 || self.force { 1 } else { self.cost };
-        Request { cost, force: false, ..*self }
+        Request { cost, ..*self }
     }
 
     /// Whether this call may write at all.
