@@ -360,7 +360,7 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
             shift += 7;
-            if shift > 127 {
+            if shift >= u128::BITS {
                 return Err(Error::Payload);
             }
         }
