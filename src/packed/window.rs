@@ -239,16 +239,66 @@ mod tests {
         }
     }
 
+    const NOW_US: u64 = 1_800_000_000_000_000;
+
+    fn packed(outline: &Outline, address: Option<u64>) -> (Packed, Unpacked) {
+        let quota = Quota { limit: 100, window_ms: 60_000 };
+        let packed = pack(&quota, NOW_US, outline, address, 0);
+        let mut bytes = packed.bytes().to_vec();
+        bytes.resize(packed.room(), 0xa5);
+        let read = unpack(&bytes);
+        assert_eq!((read.quota, read.at_us, read.address), (quota, NOW_US, address));
+        (packed, read)
+    }
+
+    fn one(time_ms: i64) -> Outline {
+        Outline { recent: Recent::of(Run { time_ms, count: 1 }), ..Outline::default() }
+    }
+
+    /// Of a limit of one byte, a window of two and a time of seven.
+    #[test]
+    fn what_is_not_there_takes_no_byte() {
+        let numbers = HEADER + 1 + 2 + 7 + 1;
+        assert_eq!(packed(&Outline::default(), None).0.bytes().len(), numbers);
+        assert_eq!(packed(&one(written_ms(NOW_US)), None).0.bytes().len(), numbers);
+    }
+
+    /// A log whose hits have all left, and whose blocks wait to be freed.
+    #[test]
+    fn an_empty_log_may_have_blocks() {
+        let (_, read) = packed(&Outline { frees: true, ..Outline::default() }, Some(0x7f00_0010));
+        assert_eq!(read.outline.recent.open, Run::default());
+        assert_eq!((read.outline.older_units, read.outline.older_first_ms), (0, 0));
+        assert!(read.outline.frees);
+    }
+
+    /// A coarse resolution puts a hit ahead of its write.
+    #[test]
+    fn the_newest_hit_may_come_after_the_write() {
+        for ahead_ms in [1, 63, 64, 60_000, 315_360_000_000] {
+            let outline = one(written_ms(NOW_US) + ahead_ms);
+            assert_eq!(packed(&outline, None).1.outline.recent.open, outline.recent.open);
+        }
+    }
+
+    #[test]
+    fn the_smallest_state_has_two_steps() {
+        let quota = Quota { limit: 1, window_ms: 1 };
+        let packed = pack(&quota, 0, &Outline::default(), None, 0);
+        assert!(packed.bytes().len() <= STEP);
+        assert_eq!(packed.room(), 32);
+        assert_eq!(packed.bytes().first().copied().map(room), Some(32));
+    }
+
     /// The room of a window that takes so many hits, evenly spread.
     fn room_of(limit: u64, window_ms: u64, hits: u32) -> usize {
-        let now_us = 1_800_000_000_000_000;
         let mut log = HitLog::default();
         for hit in (0..hits).rev() {
             let gap_ms = window_ms / u64::from(hits);
-            log.add(Run { time_ms: ms(now_us / 1000 - u64::from(hit) * gap_ms), count: 1 });
+            log.add(Run { time_ms: ms(NOW_US / 1000 - u64::from(hit) * gap_ms), count: 1 });
         }
         assert!(log.take_blocks().is_none(), "{hits} hits");
-        pack(&Quota { limit, window_ms }, now_us, log.outline(), None, 0).room()
+        pack(&Quota { limit, window_ms }, NOW_US, log.outline(), None, 0).room()
     }
 
     #[test]

@@ -102,7 +102,8 @@ fn memory_is_bounded_whatever_the_keys_are() {
             log.record(&[b'k'; 200], &denial(number));
         }
         let full = log.heap_bytes();
-        assert!(full <= 220 * max_len, "{full} bytes for {max_len} entries");
+        let bytes_each = 180..=220;
+        assert!(bytes_each.contains(&(full / max_len)), "{full} bytes for {max_len} entries");
         for number in 0..1000 {
             log.record(&[b'k'; 1000], &denial(number));
         }
