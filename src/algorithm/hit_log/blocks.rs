@@ -487,7 +487,7 @@ fn get(bytes: &[u8], at: &mut usize) -> u64 {
         *at += 1;
         value |= u64::from(byte & 0x7f) << shift;
         shift += 7;
-        if byte < 0x80 || shift > 63 {
+        if byte < 0x80 || shift >= u64::BITS {
             break;
         }
     }
