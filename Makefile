@@ -51,6 +51,7 @@ mutants:
 
 # `cargo test` runs these only when asked to, and so they are no part of all targets.
 LONG_TESTS := chaos soak instructions properties_long
+
 ## lint: format, clippy with and without the server's binding, documentation, dependencies
 lint: setup deny
 	cargo fmt --check

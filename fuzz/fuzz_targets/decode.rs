@@ -42,7 +42,7 @@ where
 {
     if let Ok(state) = L::decode_state(data) {
         assert_eq!(encoded::<L>(&state), data);
-        readable::<L>(&state);
+        L::packs(&state);
         calls::<L>(&state);
     }
     if let Ok(change) = L::decode_change(data) {

@@ -85,10 +85,9 @@ impl Blocks {
     pub fn time_of_unit(&self, n: u64) -> Option<i64> {
         let oldest = self.live().next()?;
         // The last block with fewer than n units before it.
-        let block = self
-            .blocks
-            .get(self.last_live_while(|block| block.before.wrapping_sub(oldest.before) < n))?;
-        let mut units = block.before.wrapping_sub(oldest.before);
+        let before = |block: &Block| block.before.wrapping_sub(oldest.before);
+        let block = self.blocks.get(self.last_live_while(|block| before(block) < n))?;
+        let mut units = before(block);
         let mut found = block.last_ms;
         block.runs(|run, _| {
             units = units.saturating_add(run.count);
